@@ -550,8 +550,8 @@ def launcher(kernel: Kernel, run: Any) -> Callable[..., Any]:  # step 5
         run: Its C function, for ``taking_tensors``; a row has ``kernel.columns`` elements.
 
     Returns:
-        A function named ``"kernel"``, as its calls will be. It returns a list of outputs, or a
-        single output as it is (``returns_single``).
+        A function whose ``__name__`` is ``"kernel"``, as its calls will be named. It returns a list
+        of outputs, or a single output as it is (``returns_single``).
     """
     function = taking_tensors(run, kernel.shape, kernel.columns)
 

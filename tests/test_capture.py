@@ -170,7 +170,7 @@ def test_two_constants_have_two_nodes(lesson):
         got=kept,
         cause=(lambda kept: True, "`constants` has the fake tensors, which have no data"),
     )
-    same_numbers(kept, [one, two])
+    same_numbers(kept, [one, two], hint="each constant has a name of its own")
 
 
 def test_what_no_input_leads_to_is_not_detached_in_the_graph(lesson):
@@ -313,7 +313,17 @@ def test_a_name_that_python_does_not_allow_becomes_legal(lesson):
 def test_leaves_of_containers_and_keywords_are_inputs(lesson):
     recorder, (x, y, z) = lesson.Recorder({}), torch.ones(3, 2)
     args, kwargs = recorder.lift_arguments((x, (y, 3)), {"scale": z})
-    equal(placeholders(recorder), ["input_0", "input_1", "input_2", "input_3"])
+    equal(
+        placeholders(recorder),
+        ["input_0", "input_1", "input_2", "input_3"],
+        cause=[
+            (
+                lambda got: "input_3" not in got,
+                "a leaf is missing: one is in the keyword arguments",
+            ),
+            (lambda got: "input_2" not in got, "the number has no placeholder"),
+        ],
+    )
     equal((len(args), args[1][1], list(kwargs)), (2, 3, ["scale"]))
     lifted = [recorder.node_of(each).name for each in (args[0], args[1][0], kwargs["scale"])]
     equal(lifted, ["input_0", "input_1", "input_3"])

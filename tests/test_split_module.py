@@ -35,7 +35,7 @@ from tests.models.split_module import (
     stitched,
     submodules,
 )
-from tests.suite import equal, holds, is_value, refuses, rows, same_graph, same_numbers
+from tests.suite import equal, holds, is_value, noting, refuses, rows, same_graph, same_numbers
 from tests.suite.engine import new_graph, symbolic_trace
 
 FIRST = {"mul", "encoder", "encoder_1"}
@@ -71,7 +71,8 @@ def test_the_callback_is_called_once_for_each_call(lesson):
         {node.name: 1 for node in calls(graph)},
         cause=[
             (lambda got: max(got.values()) > 1, "the callback was called again for a node"),
-            (lambda got: len(got) == len(graph.nodes), "the callback was called for every node"),
+            (lambda got: len(got) > 6, "the callback was called for a node that isn't a call"),
+            (lambda got: len(got) < 6, "a call was left out: there are three kinds"),
         ],
         hint="placeholders, get_attr nodes and the output have no number; ask for each call once",
     )
@@ -699,7 +700,8 @@ def test_submodules_are_called_in_the_original_order_if_asked(lesson):
 
 def test_a_partition_may_need_one_that_the_graph_reaches_later(lesson):
     m = symbolic_trace(lambda x: x.relu() + x.tanh())
-    split = lesson.split_module(m, m, numbered(relu=0, tanh=1, add=0))
+    with noting(cause=(True, "a partition ran before one that it needs"), on=(KeyError,)):
+        split = lesson.split_module(m, m, numbered(relu=0, tanh=1, add=0))
     equal(list(submodules(split)), ["submod_1", "submod_0"])
 
 
