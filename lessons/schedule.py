@@ -151,7 +151,8 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
 def alive(orders: list[Order]) -> list[int]:  # step 2
     """Return the largest number of micro-batches that each worker holds at once.
 
-    A worker holds the activations of a micro-batch from its forward to its backward.
+    A worker holds the activations of a micro-batch from its forward to its backward. If it runs two
+    stages, a micro-batch counts in both.
 
     >>> alive(gpipe(2, 8)), alive(one_f_one_b(2, 8))
     ([8, 8], [2, 1])

@@ -137,10 +137,7 @@ def starts_autograd_several_times(lesson):
 # --- the workers
 
 
-@wrong(
-    "test_a_tensor_arrives_as_if_it_came_from_another_machine",
-    says="the tensor arrives with its history",
-)
+@wrong("test_a_tensor_arrives_as_if_it_came_from_another_machine", says="no copy arrives")
 def sends_the_history_along(lesson):
     """Puts the value itself into the mailbox."""
 

@@ -143,9 +143,9 @@ class CalledDifferently(nn.Module):
 
 
 class CalledAlikeInTheEnd(CalledDifferently):
-    """The third call does what the second does, not the first."""
+    """The last call does what the one before it does, not the first."""
 
-    turns = (False, True, True)
+    turns = (False, False, True, True)
 
 
 class Tied(nn.Module):
@@ -256,17 +256,17 @@ as_a_keyword = functools.partial(HandsOn, lambda y, x: torch.searchsorted(y, y, 
 
 
 class OwnsEverything(nn.Module):
-    """Uses a parameter, a buffer, a constant, and a parameter of a child that it doesn't call."""
+    """Uses a parameter of two names, a buffer, a constant, and one of a child it doesn't call."""
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.rand(3))
+        self.weight = self.same = nn.Parameter(torch.rand(3))
         self.register_buffer("buffer", torch.rand(3))
         self.constant = torch.rand(3)
         self.child = nn.Linear(3, 3)
 
     def forward(self, x):
-        return x * self.weight + self.buffer - self.constant + self.child.bias
+        return self.weight * x + self.buffer - self.constant + self.child.bias
 
 
 owns_everything = steps(OwnsEverything)

@@ -99,7 +99,7 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
         yield from about_renamed_name()
     elif isinstance(error, ImportError):
         yield from about_import(error)
-    elif isinstance(error, KeyError) and hasattr((*error.args, None)[0], "all_input_nodes"):
+    elif is_missing_node(error):
         cause = "that node isn't in the dict: it wasn't stored, or was removed too early or twice"
         yield labelled("likely cause", cause)
     elif isinstance(error, MemoryError):
@@ -111,6 +111,16 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
         yield labelled("try", "answer it: only a test that passes is green")
     elif not frames:
         yield f"  {line_of_the_test(error)}"
+
+
+def is_missing_node(error: BaseException) -> bool:
+    """Return whether a dict doesn't have a node, and no test has noted why."""
+    has_cause = "likely cause" in str(getattr(error, "__notes__", ""))
+    return (
+        isinstance(error, KeyError)
+        and not has_cause
+        and hasattr((*error.args, None)[0], "all_input_nodes")
+    )
 
 
 def frame_lines(frames: list[traceback.FrameSummary], folder: Path) -> Iterator[str]:
