@@ -171,6 +171,7 @@ def test_two_constants_have_two_nodes(lesson):
         cause=(lambda kept: True, "`constants` has the fake tensors, which have no data"),
     )
     same_numbers(kept, [one, two], hint="each constant has a name of its own")
+    equal(list(recorder.constants), ["_tensor_constant0", "_tensor_constant1"])
 
 
 def test_what_no_input_leads_to_is_not_detached_in_the_graph(lesson):
@@ -306,8 +307,8 @@ def test_the_state_names_the_placeholder_that_the_graph_named(lesson):
 
 def test_a_name_that_python_does_not_allow_becomes_legal(lesson):
     recorder = lesson.Recorder({})
-    recorder.lift("p_block-1.weight", torch.ones(2))
-    equal(placeholders(recorder), ["p_block_1_weight"])
+    recorder.lift("p_block-1 a.weight", torch.ones(2))
+    equal(placeholders(recorder), ["p_block_1_a_weight"])
 
 
 def test_leaves_of_containers_and_keywords_are_inputs(lesson):
@@ -397,7 +398,7 @@ def test_a_random_operator_stays_although_no_node_uses_it(lesson):
 
 
 def nested():
-    return nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh()), torch.ones(1)
+    return nn.Sequential(nn.Sequential(nn.ReLU()), nn.ReLU()), torch.ones(1)
 
 
 def test_a_node_knows_the_modules_that_ran_it(lesson):
@@ -448,15 +449,15 @@ def test_a_module_that_is_not_in_the_tree_leaves_the_stack_alone(lesson):
 
     found = [
         [(path, kind.rpartition(".")[2]) for path, kind in stack.values()]
-        for stack in stacks(watched(lesson, Hides(), torch.ones(1, 2)))
+        for stack in stacks(watched(lesson, nn.Sequential(Hides(), nn.ReLU()), torch.ones(1, 2)))
     ]
-    root = ("", "Hides")
+    root = ("", "Sequential")
     cause = (
         lambda first: ("", "Tanh") in first,
         "the module without a path took the place of the model: repeat the last item",
     )
-    equal(found[0], [root], cause=cause)
-    equal(found[-1], [root, ("linear", "Linear")])
+    equal(found[0], [root, ("0", "Hides")], cause=cause)
+    equal(found[-1], [root, ("1", "ReLU")], hint="take off what you put on, for any module")
 
 
 def test_a_hook_leaves_the_result_alone(lesson):
