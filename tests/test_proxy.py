@@ -29,7 +29,7 @@ def same_record(lesson, function, inputs: str = "xy", **words) -> None:
     same_graph(recorded(lesson, function, inputs), expected(function, inputs), **words)
 
 
-# --- step 1: calls --------------------------------------------------------------------------------
+# --- step 1: operators ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [*BINARY, *COMPARISONS])
@@ -87,6 +87,9 @@ def test_the_tracer_of_the_first_proxy_creates_the_node(lesson):
     holds(x.tracer.asked, "for `x + y` the tracer of `x` creates the node", cause=last)
 
 
+# --- step 2: torch's functions --------------------------------------------------------------------
+
+
 # The errors that a search without a result ends with.
 NOT_FOUND = (UnboundLocalError, StopIteration, AttributeError, IndexError)
 
@@ -112,9 +115,6 @@ def test_a_method_of_a_tensor_called_with_a_proxy_is_a_method_call(lesson):
     hint = "call `is_tensor_method_or_property`"
     equal((call.op, call.target), ("call_method", "add"), hint=hint)
     equal((call.args[1], call.kwargs), (x.node, {"alpha": 3}))
-
-
-# --- step 2: torch's functions --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
