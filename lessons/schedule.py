@@ -297,8 +297,8 @@ class Engine:
 
         After a backward, the gradient of a leaf is in its ``grad``: that is what the stage that
         sent the tensor is waiting for. The gradient of the loss is one, divided by the number of
-        micro-batches, so the parameters get the gradient of the mean. Call autograd once, for all
-        tensors that were made and got a gradient, if there are any.
+        micro-batches, so the parameters get the gradient of the mean. The tensors that were made
+        may share a part of their graph: start autograd at all that got a gradient, at once.
         """
         raise NotImplementedError("schedule: Engine.backward")
 
