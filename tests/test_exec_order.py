@@ -397,6 +397,7 @@ def test_the_configured_tracer_can_be_watched(lesson, model):
 
 def test_each_configuration_has_its_own_tracer_and_no_concrete_arguments(lesson):
     first, second = lesson.TracingConfig(), lesson.TracingConfig()
+    watched(lesson.ExecOrderTracer(), Mixed(), first.tracer)
     hint = "create one for each: `field(default_factory=...)`"
     holds(first.tracer is not second.tracer, "two tracers", got=first.tracer, hint=hint)
     equal(first.concrete_args, None, hint="without concrete arguments, all inputs are proxies")

@@ -151,7 +151,7 @@ def test_an_exit_is_told_and_what_was_known_before_stays(judge: Judge, lessons: 
     verdict = judged(judge, lessons)
     assert verdict.ending.how is End.EXITED
     assert [report.outcome for report in verdict.reports] == ["passed"]
-    assert verdict.ending.during == "a child is called by its name"
+    assert verdict.ending.during == "a descendant is called by its dotted path"
 
 
 BIT_BY_BIT = "[bytearray(1 << 20) for _ in range(1000)]"
