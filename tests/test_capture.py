@@ -19,10 +19,10 @@ from tests.models.capture import (
     Remembers,
     Twice,
     WithLinear,
-    as_make_fx,
     aten,
     exports,
     hooks,
+    makes_fx,
     operators,
     pure,
     recorded,
@@ -493,12 +493,15 @@ def test_the_model_is_not_changed(lesson):
     holds(vars(model) == before, "the attributes that the model had", got=sorted(vars(model)))
 
 
+def attention():
+    return nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval(), (torch.ones(1, 3, 4),), {}
+
+
 def test_attention_is_recorded_as_small_operators(lesson):
-    model = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
     before = torch.backends.mha.get_fastpath_enabled()
     with torch.no_grad():
-        captured = lesson.capture(model, (torch.ones(1, 3, 4),))
-        same_operators(captured.graph, as_make_fx(model, torch.ones(1, 3, 4)))
+        captured = lesson.capture(*attention())
+    same_operators(captured.graph, makes_fx(attention))
     equal(torch.backends.mha.get_fastpath_enabled(), before)
 
 
@@ -601,15 +604,18 @@ def test_a_random_program_of_views_and_writes_computes_what_eager_does(lesson, s
     written_as_eager(lesson.capture, seed)
 
 
+def small(name):
+    return vars(SMALL[name]()).values()
+
+
 QUICK = that_run([name for name in SMALL if name not in ("AnyDefault", "KeywordOnly", "Constants")])
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_small_model_has_the_operators_that_make_fx_records(lesson, name):
-    model, inputs, kwargs = vars(SMALL[name]()).values()
     with torch.no_grad():
-        captured = lesson.capture(model, inputs, kwargs)
-        same_operators(captured.graph, as_make_fx(model, *inputs, **kwargs))
+        captured = lesson.capture(*small(name))
+    same_operators(captured.graph, makes_fx(small, name))
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
@@ -714,6 +720,10 @@ def test_the_constants_of_flat_are_its_first_inputs(lesson, inputs):
 
 
 def prepare() -> Iterator[None]:
-    """Export what the tests compare with, one model per step."""
+    """Let torch capture what the tests compare with, one model per step."""
     for make in (nested, called_twice, net, headline):
         yield exports(make)
+    yield makes_fx(attention)
+    for parameter in QUICK:
+        if not parameter.marks:
+            yield makes_fx(small, *parameter.values)

@@ -2,7 +2,8 @@
 
 Each lesson is saved again and again in a folder of its own, under a real watch: with the first
 function of its first step broken, until the failure is on the screen, and with the whole core,
-until the screen says that it is green.
+until the screen says that it is green. Before that, a learner has read a first failure, and the
+judge has had the time to prepare what the tests compare with.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kata.terminal import open_console
 from tools.stubs import write
 
 SAVES = 10
+READING = 20.0
 LONGEST = 120.0
 
 
@@ -51,6 +53,9 @@ def waits(watch: Watch, lesson: str, saves: int) -> tuple[list[float], list[floa
     """Save a broken and a whole file alternately; return what each of them took."""
     core = (CORES / f"{lesson}.py").read_text(encoding="utf-8").replace("solutions.", "lessons.")
     wrong = broken(lesson, core)
+    wait(watch, wrong, lambda: watch.shown is not None)
+    until_quiet(watch)
+    time.sleep(READING)
     red, green = [], []
     for number in range(saves):
         # Another file each time: the same one would be no change.

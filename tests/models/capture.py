@@ -115,6 +115,14 @@ def as_make_fx(model: nn.Module, *args: Any, table: Any = None, **kwargs: Any) -
     return [name.replace("_.", ".") for name in operators(graph)]
 
 
+@cache
+def makes_fx(make: Callable[..., Any], *name: str) -> list[str]:
+    """The operators that ``make_fx`` records without gradients, of a model and its arguments."""
+    model, args, kwargs = make(*name)
+    with torch.no_grad():
+        return as_make_fx(model, *args, **kwargs)
+
+
 def same_operators(graph: Any, expected: list[str]) -> None:
     """Fail unless a graph calls these operators in this order; show the first difference."""
     got = operators(graph)
