@@ -107,11 +107,20 @@ def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.torchvision_models("classification", "segmentation", "video"))
+@pytest.mark.parametrize("name", zoo.torchvision_models("classification", "video"))
 def test_every_model_of_torchvision_gives_the_graph_of_torch(lesson, name):
     model = zoo.skeleton(name)
     with noting(cause="a function under `torch.fx.wrap`, such as Swin's attention, was traced"):
         same_trace(lesson, lambda: model)
+
+
+@pytest.mark.slow
+@pytest.mark.beyond("the result is a plain dict")
+@pytest.mark.parametrize("name", zoo.torchvision_models("segmentation"))
+def test_a_traced_segmentation_model_returns_an_ordered_dict(lesson, name):
+    model, image = zoo.skeleton(name).to_empty(device="cpu").eval(), torch.ones(1, 3, 32, 32)
+    traced, eager = lesson.symbolic_trace(model)(image), model(image)
+    equal([type(traced), [*traced]], [type(eager), [*eager]])
 
 
 # --- real clients ---------------------------------------------------------------------------------
