@@ -417,6 +417,7 @@ class Run:
     def ending(self) -> Ending:
         """Return how it has ended: the first line of the table that holds says so."""
         code, output = self.process.code, self.folder / "output.txt"
+        died = signal.strsignal(-code) or f"signal {-code}" if code and code < 0 else ""
         is_full = output.exists() and output.stat().st_size >= FILE_BYTES
         said = tail(output) or tail(self.process.log)
         could_not = f"the tests could not be run:\n{said}\n`kata doctor` checks your setup"
@@ -432,11 +433,7 @@ class Run:
             (code is None, End.CRASHED, "the code killed the process that runs the tests"),
             (code == OUT_OF_MEMORY, End.MEMORY, "it asked for more memory than a run may have"),
             (code == -9, End.MEMORY, KILLED),
-            (
-                (code or 0) < 0,
-                End.CRASHED,
-                f"Python crashed: {signal.strsignal(max(1, -(code or 0)))}",
-            ),
+            (died, End.CRASHED, f"Python crashed: {died}"),
             (True, End.EXITED, f"the code ended Python itself (os._exit, exit code {code})"),
         )
         how, sentence = next((how, sentence) for holds, how, sentence in table if holds)

@@ -119,10 +119,21 @@ def test_what_wants_a_terminal_is_told_what_has_one(call: str, judge: Judge, les
     assert f"`pytest tests/test_{LESSON}.py -x -s`" in text
 
 
-def test_an_error_with_a_huge_text_is_cut(judge: Judge, lessons: Path):
-    verdict = judged(judge, lessons, f"{METHOD}raise ValueError('x' * 10**7)")
+MUTE = "class Mute(Exception):\n    def __str__(self):\n        raise RuntimeError\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (f"{METHOD}raise ValueError('x' * 10**7)", "ValueError: xxx"),
+        (f"{MUTE}{METHOD}raise Mute", "text can't be had"),
+    ],
+    ids=["huge", "mute"],
+)
+def test_an_error_with_a_strange_text_is_one_failure(source, words, judge: Judge, lessons: Path):
+    verdict = judged(judge, lessons, source)
     assert (verdict.is_finished, len(verdict.reports)) == (True, sum(verdict.planned))
-    assert "ValueError: xxx" in verdict.first_failure.text
+    assert words in verdict.first_failure.text
     assert all(len(report.text) < 5000 for report in verdict.reports)
 
 

@@ -178,7 +178,7 @@ def line_of_the_test(error: BaseException) -> str:
 
 
 def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
-    words = import_message(error) if isinstance(error, ImportError) else str(error)[:LONGEST_TEXT]
+    words = import_message(error) if isinstance(error, ImportError) else text_of(error)
     words = "reading from stdin" if is_reading(error) else words.replace(str(folder), "lessons")
     message = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # A name that the code doesn't define has that cause alone, wherever a test meets it.
@@ -186,6 +186,14 @@ def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
     for line in [*message.splitlines(), *notes]:
         words = ADDRESS.sub("", line)  # another one in each run, and no help
         yield from textwrap.wrap(words, WIDTH, subsequent_indent="  ") or [""]
+
+
+def text_of(error: BaseException) -> str:
+    """An error's text, cut, and also where the code's own class can't say it."""
+    try:
+        return str(error)[:LONGEST_TEXT]
+    except Exception as fault:
+        return f"(its text can't be had: {type(fault).__name__} in __str__)"
 
 
 def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummary]:
