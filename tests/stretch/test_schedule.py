@@ -242,6 +242,24 @@ def test_a_model_that_returns_no_single_number_is_refused(lesson, model, words):
         step(lesson, model, (FOUR,))
 
 
+class Drop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.ones(64)), nn.Parameter(torch.ones(64))
+
+    def forward(self, x):
+        return nn.functional.dropout(x * self.a).mean() + nn.functional.dropout(x * self.b).mean()
+
+
+def test_each_stage_and_each_step_draws_numbers_of_its_own(lesson):
+    model, batch = Drop(), (torch.ones(2, 64),)
+    first = step(lesson, model, batch)[1]
+    model.zero_grad()
+    second = step(lesson, model, batch)[1]
+    holds(not torch.equal(first["a"], second["a"]), "another mask in the second step")
+    holds(not torch.equal(first["a"], first["b"]), "another mask in the second stage")
+
+
 class Branching(nn.Module):
     """A branch on data in a leaf module."""
 
