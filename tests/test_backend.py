@@ -730,16 +730,24 @@ def test_the_result_has_the_classes_of_the_given_module(lesson, made_by):
     same_numbers(result(*inputs(3)), chain(*inputs(3)))
 
 
-def test_without_a_compiler_there_is_one_warning_and_the_graph_stays(lesson, tmp_path, monkeypatch):
+@pytest.mark.parametrize("compiler", ["none", "broken"])
+def test_without_a_compiler_there_is_one_warning_and_the_graph_stays(
+    lesson, compiler, tmp_path, monkeypatch
+):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
+    broken.chmod(0o755)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("CC", "")
-    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CC", str(broken) if compiler == "broken" else "")
+    if compiler == "none":
+        monkeypatch.setenv("PATH", "")
     module = flat(lesson, around, *inputs(3, 3))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = lesson.lower(module)
     messages = [str(each.message) for each in caught if each.category is RuntimeWarning]
-    equal(["no C compiler" in each for each in messages], [True])
+    words = "no C compiler" if compiler == "none" else "out of order"
+    equal([words in each for each in messages], [True])
     same_numbers(result(*inputs(3, 3)), around(*inputs(3, 3)))
 
 
