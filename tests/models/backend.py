@@ -100,7 +100,7 @@ def flat(lesson, function, *args, dynamic=False):
 
 def captured_once(function, args, table=TABLE, dynamic=False):
     """The operators of a function, as torch's graph module; no test changes it."""
-    layouts = tuple((each.shape, each.stride(), each.dtype) for each in args)
+    layouts = tuple((each.shape, each.stride(), each.dtype, each.device) for each in args)
     key = function, layouts, id(table), dynamic
     if key not in CAPTURED:
         captured = make_fx(

@@ -406,11 +406,12 @@ def test_a_value_that_is_needed_keeps_its_memory(lesson, name, dtype):
 
 # --- Triton ---------------------------------------------------------------------------------------
 
+IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
 
 def triton_can_run():
     """Return whether Triton can run: on a GPU, or in its interpreter (TRITON_INTERPRET=1)."""
-    is_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    return importlib.util.find_spec("triton") and (torch.cuda.is_available() or is_interpreted)
+    return importlib.util.find_spec("triton") and (torch.cuda.is_available() or IS_INTERPRETED)
 
 
 needs_triton = pytest.mark.skipif(
@@ -450,10 +451,14 @@ def runs_as_eager_in_triton(lesson, function, *args):
         library = compiled_alone(lesson.source([kernel]))
         run = taking_tensors(getattr(library, kernel.symbol), kernel.shape, kernel.columns)
         results = []
-        for function in (run, lesson.triton_function(kernel)):
+        for function, device in (
+            (run, "cpu"),
+            (lesson.triton_function(kernel), "cpu" if IS_INTERPRETED else "cuda"),
+        ):
             outputs = [torch.full(each.meta["val"].shape, 7.0) for each in kernel.outputs]
-            function(*given, *outputs)
-            results.append(outputs)
+            tensors = [each.to(device) for each in [*given, *outputs]]
+            function(*tensors)
+            results.append([each.cpu() for each in tensors[len(given) :]])
         same_numbers(*results)
 
 

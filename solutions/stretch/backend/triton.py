@@ -37,7 +37,6 @@ import triton
 import triton.language as tl
 
 INFINITY = tl.constexpr(float("inf"))
-NAN = tl.constexpr(float("nan"))  # no bound of clamp: no number is above it or below
 
 @triton.jit
 def abs_(x): return tl.abs(x)
@@ -114,7 +113,9 @@ class TritonWriter(core.CWriter):
         """Return the variable of a value, or a number."""
         if argument in self.phase or argument in self.kernel.inputs:
             return f"v_{argument.name}"
-        return super().operand(node, argument).removesuffix("f")
+        text = super().operand(node, argument).removesuffix("f")
+        # Triton compares the globals of a kernel at each call, and nan isn't equal to itself.
+        return 'float("nan")' if text == "NAN" else text
 
 
 def triton_function(kernel: core.Kernel) -> Callable[..., None]:
