@@ -406,12 +406,14 @@ def test_a_value_that_is_needed_keeps_its_memory(lesson, name, dtype):
 
 # --- Triton ---------------------------------------------------------------------------------------
 
-IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+TRITON_DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
 
 
 def triton_can_run():
     """Return whether Triton can run: on a GPU, or in its interpreter (TRITON_INTERPRET=1)."""
-    return importlib.util.find_spec("triton") and (torch.cuda.is_available() or IS_INTERPRETED)
+    return importlib.util.find_spec("triton") and (
+        TRITON_DEVICE == "cpu" or torch.cuda.is_available()
+    )
 
 
 needs_triton = pytest.mark.skipif(
@@ -449,17 +451,18 @@ def runs_as_eager_in_triton(lesson, function, *args):
         if len(given) == len(args) == 1:
             given = list(args)
         library = compiled_alone(lesson.source([kernel]))
-        run = taking_tensors(getattr(library, kernel.symbol), kernel.shape, kernel.columns)
-        results = []
-        for function, device in (
-            (run, "cpu"),
-            (lesson.triton_function(kernel), "cpu" if IS_INTERPRETED else "cuda"),
-        ):
-            outputs = [torch.full(each.meta["val"].shape, 7.0) for each in kernel.outputs]
-            tensors = [each.to(device) for each in [*given, *outputs]]
-            function(*tensors)
-            results.append([each.cpu() for each in tensors[len(given) :]])
-        same_numbers(*results)
+        in_c = taking_tensors(getattr(library, kernel.symbol), kernel.shape, kernel.columns)
+        in_triton = lesson.triton_function(kernel)
+        expected = outputs_of(in_c, kernel, given, "cpu")
+        same_numbers(outputs_of(in_triton, kernel, given, TRITON_DEVICE), expected)
+
+
+def outputs_of(function, kernel, given, device):
+    """What a kernel's function, called on a device, writes into its outputs."""
+    inputs = [each.to(device) for each in given]
+    outputs = [torch.full(each.meta["val"].shape, 7.0, device=device) for each in kernel.outputs]
+    function(*inputs, *outputs)
+    return [each.cpu() for each in outputs]
 
 
 def test_triton_prints_a_row_as_a_vector(lesson):
