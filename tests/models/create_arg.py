@@ -105,10 +105,6 @@ class Named(torch.Tensor):
     """A tensor of a class of its own."""
 
 
-class ModelOfItsClass(Model):
-    _tensor_constant0 = "text"
-
-
 class Unknown:
     """A class that the tracer doesn't know."""
 
