@@ -8,7 +8,6 @@ from collections.abc import Callable
 import torch
 from torch import nn
 from torch.fx import Graph
-from torch.nn import functional as F
 
 from tests.suite import noting, same_graph
 from tests.suite.expect import Cause
@@ -50,12 +49,6 @@ def in_progress(tracer: torch.fx.Tracer) -> list[object]:
 
 def restored() -> bool:
     return nn.Module.__call__ is ORIGINAL_CALL and nn.Module.__getattr__ is ORIGINAL_GETATTR
-
-
-class DependsOnItsMode(nn.Module):
-    def forward(self, x):
-        x = F.dropout(x, training=self.training)
-        return x * 2 if torch.is_grad_enabled() else x
 
 
 class Failing(nn.Module):
