@@ -35,10 +35,7 @@ def test_a_module_is_a_leaf_if_its_class_was_written_in_torch_nn(lesson):
     equal(
         [is_leaf(lesson, home) for home in homes + others],
         [True, True, False, False],
-        cause=[
-            (lambda got: got[2], "the check is too loose: `torchvision` begins with `torch` too"),
-            (lambda got: not got[1], "modules of `torch.ao.nn` are torch's own too"),
-        ],
+        cause=(lambda got: got[2], "the check is too loose: `torchvision` begins with `torch` too"),
         hint="`m.__module__` has to begin with `torch.nn` or `torch.ao.nn`",
     )
 
@@ -49,11 +46,6 @@ def test_of_the_modules_with_children_a_sequential_is_not_a_leaf(lesson):
     equal(
         [lesson.Tracer().is_leaf_module(m, "0") for m in modules],
         [True, False, False],
-        cause=[
-            (lambda got: not got[0], "a module of torch.nn that has submodules isn't a leaf"),
-            (lambda got: got[1], "`nn.Sequential` was a leaf, like the rest of torch.nn"),
-            (lambda got: got[2], "a subclass of `nn.Sequential` in torch.ao was a leaf"),
-        ],
         hint="where was the class written? `nn.Sequential` only calls others, and so do subclasses",
     )
 
@@ -70,15 +62,13 @@ def patching(lesson) -> type:
 
 
 def test_in_the_block_calling_a_module_calls_call_module(patching):
-    calls = []
+    def call_module(m, forward, args, kwargs):
+        calls.append((m, args, kwargs))
+        return "the tracer's answer"
 
-    class Watching(patching):
-        def call_module(self, m, forward, args, kwargs):
-            calls.append((m, args, kwargs))
-            return "the tracer's answer"
-
-    relu = nn.ReLU()
-    with Watching().patched_modules():
+    calls, relu, tracer = [], nn.ReLU(), patching()
+    tracer.call_module = call_module
+    with tracer.patched_modules():
         answer = relu(1, key=2)
     equal(
         [answer, calls],
@@ -89,18 +79,14 @@ def test_in_the_block_calling_a_module_calls_call_module(patching):
 
 
 def test_in_the_block_forward_runs_a_module_as_usual(patching):
-    class Running(patching):
-        def call_module(self, m, forward, args, kwargs):
-            return forward(*args, **kwargs)
-
-        def getattr(self, attr, attr_val, parameter_proxy_cache):
-            return attr_val
-
+    tracer = patching()
+    tracer.call_module = lambda m, forward, args, kwargs: forward(*args, **kwargs)
+    tracer.getattr = lambda attr, attr_val, parameter_proxy_cache: attr_val
     model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
     unhooked = model(torch.ones(1, 2))
     model[0].register_forward_hook(lambda module, args, output: output + 1)
     expected = model(torch.ones(1, 2))
-    with Running().patched_modules():
+    with tracer.patched_modules():
         actual = model(torch.ones(1, 2))
     same_numbers(
         actual,
@@ -111,16 +97,14 @@ def test_in_the_block_forward_runs_a_module_as_usual(patching):
 
 
 def test_in_the_block_reading_an_attribute_calls_getattr(patching):
-    looks = []
+    def getattr(attr, attr_val, parameter_proxy_cache):
+        looks.append((attr, attr_val is linear._parameters.get(attr), parameter_proxy_cache))
+        parameter_proxy_cache[attr] = "kept"
+        return attr.upper()
 
-    class Watching(patching):
-        def getattr(self, attr, attr_val, parameter_proxy_cache):
-            looks.append((attr, attr_val is linear._parameters.get(attr), parameter_proxy_cache))
-            parameter_proxy_cache[attr] = "kept"
-            return attr.upper()
-
-    linear = nn.Linear(2, 2)
-    with Watching().patched_modules():
+    looks, linear, tracer = [], nn.Linear(2, 2), patching()
+    tracer.getattr = getattr
+    with tracer.patched_modules():
         found = [linear.weight, linear.bias]
     kept = {"weight": "kept", "bias": "kept"}
     equal(
@@ -239,11 +223,7 @@ def test_a_node_carries_the_module_call_that_recorded_it(lesson):
     equal(
         [tuple(scope), dict(inside.meta.get("nn_module_stack", {}))],
         [("0", nn.Sequential), {"0": ("0", nn.Sequential)}],
-        cause=[
-            (lambda got: got[0] == ("", None), "the scope wasn't set for the call"),
-            (lambda got: got[1] == {}, "the node has no module stack, or shares the tracer's"),
-            (lambda got: type(got[1]["0"][1]) is str, "the entry has the class's name"),
-        ],
+        cause=(lambda got: got[1] == {}, "the node has no module stack, or shares the tracer's"),
         hint="`call_module` sets scope and stack; `create_node` stores a copy of the stack",
     )
 
@@ -370,10 +350,6 @@ def test_a_buffer_becomes_a_proxy_if_the_tracer_is_asked(lesson):
     equal(
         [node.target for node in tracer.graph.nodes][1:],
         ["0.running_mean", "0.weight"],
-        cause=[
-            (is_value(["0.weight"]), "the buffer was returned unchanged"),
-            (is_value(["0.running_mean"]), "parameters were no longer proxies"),
-        ],
         hint="look at `self.proxy_buffer_attributes`",
     )
     equal(tracer.getattr("nothing", None, {}), None)
@@ -478,16 +454,11 @@ def test_a_module_that_the_root_does_not_contain_is_refused(lesson):
         lesson.Tracer().trace(lambda x: outside(x))
 
 
-def test_the_scope_of_each_node_is_stored_by_its_name(lesson):
-    tracer, expected = lesson.Tracer(), torch.fx.Tracer()
-    for each in (tracer, expected):
-        each.trace(zoo.SMALL["DeepNesting"]().model)
-    equal(
-        dict(tracer.node_name_to_scope),
-        dict(expected.node_name_to_scope),
-        cause=(lambda got: "output" not in got, "`self.create_node` didn't make the output node"),
-        hint="`self.scope = Scope(path, type(m))` during the call",
-    )
+def test_every_node_has_a_scope(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(lambda x: x)
+    without = (is_value(["x"]), "`self.create_node` didn't make the output node")
+    equal(list(tracer.node_name_to_scope), ["x", "output"], cause=without)
 
 
 def test_calls_are_counted_over_all_traces_of_a_tracer(lesson):
@@ -497,7 +468,6 @@ def test_calls_are_counted_over_all_traces_of_a_tracer(lesson):
     equal(
         dict(tracer.num_calls),
         {"0": 2},
-        cause=(is_value({"0": 1}), "each trace starts counting from zero"),
         hint="`num_calls` is created in `__init__`, and `trace` doesn't reset it",
     )
 
@@ -548,10 +518,6 @@ def test_symbolic_trace_returns_a_graph_module_named_after_the_root(lesson):
     equal(
         [type(lesson.symbolic_trace(root)).__name__ for root in (Encoder(), named)],
         ["Encoder", "named"],
-        cause=[
-            (is_value(["GraphModule", "GraphModule"]), "the result isn't named after the root"),
-            (is_value(["Encoder", "function"]), "the name is that of the function's class"),
-        ],
         hint="pass the name: `GraphModule(root, graph, class_name)`",
     )
 
