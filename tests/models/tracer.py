@@ -69,16 +69,3 @@ class Waiting(nn.Module):
         x = self.relu(x)
         self.meanwhile()
         return self.relu(x * self.weight)
-
-
-class ReadsParameters(nn.Module):
-    def __init__(self, size: int):
-        super().__init__()
-        self.size = size
-        for number in range(size):
-            self.register_parameter(f"weight{number}", nn.Parameter(torch.zeros(1)))
-
-    def forward(self, x):
-        for number in range(self.size):
-            x = x + getattr(self, f"weight{number}")
-        return x

@@ -23,10 +23,10 @@ from torch.fx import Graph
 from torch.nn import functional as F
 
 from tests import random_models, zoo
+from tests.models.create_arg import HoldsMany
 from tests.models.tracer import (
     META,
     Failing,
-    ReadsParameters,
     Waiting,
     call_targets,
     restored,
@@ -567,7 +567,7 @@ def test_the_tracer_can_be_copied(lesson):
 @pytest.mark.beyond("torch scans all parameters for each one that is read")
 def test_reading_a_parameter_costs_the_same_in_a_large_model(lesson):
     def trace(size: int) -> Callable[[], object]:
-        model = ReadsParameters(size)
+        model = HoldsMany(size)
         return lambda: lesson.Tracer().trace(model)
 
     is_linear(trace, 200, "parameters")
