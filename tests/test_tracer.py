@@ -540,7 +540,7 @@ def test_resnet18_has_the_graph_of_torch_and_computes_the_same(lesson):
     same_numbers(lesson.symbolic_trace(specimen.model)(*specimen.inputs), specimen.eager())
 
 
-# --- the whole: a subclass decides ----------------------------------------------------------------
+# --- the whole: a subclass, a second trace, and whose work it is ----------------------------------
 
 
 def test_a_subclass_changes_nodes_proxies_and_arguments(lesson):
@@ -566,9 +566,6 @@ def test_a_subclass_changes_nodes_proxies_and_arguments(lesson):
         meta=("seen",),
         hint="always go through `self.create_proxy`, `self.create_node`, `self.create_arg`",
     )
-
-
-# --- the whole: one engine, and yours -----------------------------------------------------------
 
 
 def test_one_tracer_traces_many_models(lesson):
