@@ -10,7 +10,6 @@ from pathlib import Path
 
 from kata.paths import ROOT
 from tools.pages.fences import Fence, fences
-from tools.pages.torch_places import places_in
 
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 # A closed box: its kind, its title, and the indented lines below.
@@ -59,11 +58,6 @@ class LessonPage:
         """The closed hints: title and text."""
         boxes = BOX.findall(self.sections["Hints"])
         return [(title, text) for kind, title, text in boxes if kind == "tip"]
-
-    @property
-    def places(self) -> list[tuple[str, str]]:
-        """File and name of everything in torch that the page sends its reader to."""
-        return list(places_in(self.sections["In the real torch"]))
 
 
 def page_of(name: str) -> Path:
