@@ -253,13 +253,6 @@ def section(lesson: str, title: str) -> str:
     return signposted(page).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-@every_lesson
-def test_a_page_shows_the_differences_that_its_lesson_has(lesson):
-    fence = f"```differences\n{lesson.name}\n```"
-    shown = fence in section(lesson.name, "Where ours differs")
-    assert shown == any(differences(lesson.name))
-
-
 def test_a_difference_is_a_row_of_two_sentences():
     table = differences_fence("path_of_module", "differences", "", {}, None)
     ours, torchs = next(differences("path_of_module"))
