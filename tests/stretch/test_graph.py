@@ -18,7 +18,6 @@ from tests.models.graph import (
     chain,
     diamond,
     same_edits,
-    same_script,
     state,
     swapped,
     unused,
@@ -431,9 +430,3 @@ WORK = {
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
 def test_the_work_grows_with_the_number_of_nodes(lesson, work):
     is_linear(lambda count: work(lesson.Graph(), count), 100, "nodes")
-
-
-@NUMBERED_AGAIN
-@pytest.mark.parametrize("seed", range(100, 110))
-def test_long_random_edits(lesson, seed):
-    same_script(lesson, seed, 60, cases.OddEditor)
