@@ -66,19 +66,16 @@ def split_module(
     """Split a traced model into submodules, as the core does, with torch's other options.
 
     Args:
-        m: The model to split.
-        root_m: The model that ``m`` was traced from. Unused; kept for compatibility with torch.
-        split_callback: As for the core's.
-        qualname_map: As for the core's.
-        keep_original_order: As for the core's.
-        keep_original_node_name: As for the core's.
+        m: The model to split; for the next five arguments, see the core.
+        root_m: Unused, as in torch.
+        split_callback: Returns the number of a call.
+        qualname_map: A dict that gets the old paths of the modules.
+        keep_original_order: Call the submodules in the graph's order.
+        keep_original_node_name: Keep the names of nodes and arguments.
         keep_original_input_name: Name the submodules' inputs after the values that they take;
             otherwise ``arg_0``, ``arg_1``, ....
         partition_affix: A word for the names of the submodules: ``submod_<affix>_<number>``.
         tuple_return: Let submodules return a tuple even for a single value.
-
-    Returns:
-        The model of submodules; ``meta["partition_names"]`` is the set of their names.
 
     Raises:
         RuntimeError: Partitions depend on each other in a cycle; partition numbers go down in a
@@ -122,7 +119,6 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
 
     - A partition that uses the ``get_attr`` of a module reads the module itself: the node goes to
       its ``attributes``, not to its ``inputs``.
-    - Mode changes pass nothing on; see ``propagate_regions``.
     - If a tensor's ``meta["example_value"]`` has symbolic sizes, the partition takes these, too:
       for each free symbol, sorted by name, the first node that holds it, right after the tensor.
       A node that comes later in the graph, or is in the partition itself, isn't taken.
@@ -294,11 +290,6 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
       (``exited_early``). Regions may be nested, or end in any order.
     - A switch of gradients holds until the next one. If it came in an earlier partition, this one
       repeats it at its start (``reentered``), after the autocasts. There is nothing to exit.
-
-    Args:
-        graph: The graph to split; it is only read. No setting is computed by the graph.
-        partitions: What ``assign_nodes`` returned. Their ``reentered`` and ``exited_early`` are
-            filled in.
 
     Raises:
         RuntimeError: Partition numbers go down: code from before a change could run after it. Or

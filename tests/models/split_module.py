@@ -6,6 +6,7 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from tests.suite import equal, holds, same_graph
+from tests.suite import equal, holds, rows, same_graph
 
 # --- models
 
@@ -153,6 +154,33 @@ def split_with(lesson, m: GraphModule, callback, **options) -> GraphModule:
 
 
 # --- how splits are compared
+
+
+@contextmanager
+def untouched(m: GraphModule) -> Iterator[None]:
+    """Fail if the block changes a model or its graph."""
+
+    def facts() -> tuple:
+        metas = [dict(node.meta) for node in m.graph.nodes]
+        return (
+            [*dict(m.named_modules(remove_duplicate=False))],
+            [str(row) for row in rows(m.graph)],
+            metas,
+            m.code,
+        )
+
+    before = facts()
+    yield
+    modules, nodes, *_ = zip(before, after := facts(), strict=True)
+    equal(
+        after,
+        before,
+        cause=[
+            (modules[0] != modules[1], "a module was added to the model that is cut"),
+            (nodes[0] != nodes[1], "nodes of the model's own graph were changed"),
+        ],
+        hint="create new nodes in new graphs, and only read the old ones",
+    )
 
 
 def submodules(split: GraphModule) -> dict[str, GraphModule]:

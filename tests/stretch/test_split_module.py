@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
-from torch.distributed.pipelining import SplitPoint, pipeline
 from torch.fx import PH, Graph, GraphModule, symbolic_trace
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.split_module import split_module as torch_split_module
@@ -34,19 +33,6 @@ from tests.models.split_module import (
 from tests.suite import equal, holds, is_linear, refuses, same_numbers
 
 TUPLE_RETURN = pytest.mark.since("2.12", "split_module takes tuple_return")
-
-
-# --- The steps
-
-
-def test_answers_are_the_same_if_their_text_is_the_same(lesson):
-    deal = iter([0, "0", 0])
-    partitions = lesson.assign_nodes(symbolic_trace(Chain()).graph, lambda node: next(deal))
-    equal(
-        [partition.name for partition in partitions],
-        ["0"],
-        cause=(lambda got: len(got) > 1, "the answers themselves were compared"),
-    )
 
 
 # --- torch's options
@@ -84,13 +70,6 @@ def test_unused_inputs_and_parameters_stay_in_the_outer_graph(lesson):
 class Sum(nn.Module):
     def forward(self, *terms):
         return torch.relu(terms[0]) + terms[1]
-
-
-def test_a_model_with_starred_arguments_can_be_cut(lesson):
-    m = symbolic_trace(Sum())
-    split = lesson.split_module(m, m, in_stages(m, 2))
-    x, y = torch.rand(3), torch.rand(3)
-    same_numbers(split(x, y), m(x, y))
 
 
 def test_a_module_with_the_name_of_a_submodule_keeps_its_parameters(lesson):
@@ -444,23 +423,6 @@ def test_a_real_model_computes_the_same_numbers_and_gradients(lesson, name):
     for stages in (2, 8, len(calls(m.graph))):
         split = lesson.split_module(m, model, in_stages(m, stages))
         same_numbers(numbers_and_gradients(split, model, inputs), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_torch_s_pipeline_works_with_it_in_place_of_its_own(lesson, monkeypatch):
-    def cut_at_the_second():
-        torch.manual_seed(0)
-        model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(3)))
-        places = {"1": SplitPoint.BEGINNING}
-        return pipeline(model, (torch.rand(2, 3),), split_spec=places).split_gm
-
-    def ours(m, root_m, callback, qualname_map=None, **options):
-        return split_with(lesson, m, callback, qualname_map=qualname_map, **options)
-
-    theirs = cut_at_the_second()
-    monkeypatch.setattr("torch.distributed.pipelining._IR.split_module", ours)
-    same_split(cut_at_the_second(), theirs)
 
 
 @pytest.mark.parametrize("partitions", [lambda nodes: 4, lambda nodes: nodes], ids=["few", "many"])
