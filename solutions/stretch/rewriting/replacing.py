@@ -62,10 +62,8 @@ def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> 
         The matches. For an input that was itself replaced, they have the new node.
 
     Raises:
-        ValueError: The pattern returns nothing that it computes, or doesn't use all its nodes; or
-            the replacement takes or returns another number of values than the pattern.
-
-    In torch: ``torch.fx.replace_pattern``.
+        ValueError: The pattern can't be replaced (``SubgraphMatcher``), or the replacement takes or
+            returns another number of values than the pattern.
     """
     replaced = replace_pattern_with_filters(gm, pattern, replacement)
     return [Match(each.anchor, each.nodes_map) for each in replaced]
@@ -90,9 +88,6 @@ def replace_pattern_with_filters(
             the match counts. One that doesn't count doesn't overlap with others either.
         ignore_literals: Whether a literal of the pattern matches anything.
         replacement_callback: Gets the same as a filter, and returns the graph to put there.
-
-    Returns:
-        The places, in the order of the graph.
 
     Raises:
         ValueError: As for ``replace_pattern``.
@@ -177,10 +172,6 @@ def bring(gm: GraphModule, source: nn.Module | None, target: str) -> str:
 
     A trace numbers its constants, so equal names mean nothing: each gets a new one.
 
-    Args:
-        gm: The module to copy to.
-        source: The module to copy from, if there is one.
-        target: The path of the attribute in ``source``.
     """
     is_constant = target.startswith("_tensor_constant")
     if source is None or (attribute_at(gm, target) is not None and not is_constant):
