@@ -82,74 +82,56 @@ def test_the_partitions_are_of_the_class_that_is_asked_for(lesson):
 # --- Step 2: collect_crossings
 
 
-def test_a_value_used_elsewhere_is_an_output_here_and_an_input_there(lesson):
+def nested(x):
+    return torch.add(torch.cat([x, torch.relu(x)])[: x.size(0)], other=torch.tanh(x))
+
+
+# A model, the calls of its partitions, and for each its inputs and its outputs.
+CROSSINGS = {
+    "a value used elsewhere is an output there and an input here": (
+        Chain,
+        ["tanh outer_0_0", "relu"],
+        [("x", "outer_0_0"), ("outer_0_0", "relu")],
+    ),
+    "each partition that uses a value takes it": (
+        lambda x: ((once := x + 1).relu(), once.tanh()),
+        ["add", "relu", "tanh"],
+        [("x", "add"), ("add", "relu"), ("add", "tanh")],
+    ),
+    "the get_attr node of a parameter is passed in like a placeholder": (
+        TwoViews,
+        ["mul encoder encoder_1 softmax softmax_1 maximum"],
+        [("left scale right", "maximum")],
+    ),
+    "the graph's output is a user too": (
+        lambda x: (x + 1, x * 2),
+        ["add", "mul"],
+        [("x", "add"), ("x", "mul")],
+    ),
+    "values may be in a list, a slice or a keyword argument: `node.all_input_nodes`": (
+        nested,
+        ["relu size tanh", "cat getitem add"],
+        [("x", "relu size tanh"), ("x relu size tanh", "add")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CROSSINGS)
+def test_the_values_that_cross_are_outputs_here_and_inputs_there(lesson, case):
+    model, groups, expected = CROSSINGS[case]
+    m = symbolic_trace(model() if isinstance(model, type) else model)
+    partitions = crossed(lesson, m, *groups)
+    got = [(" ".join(names(p.inputs)), " ".join(names(p.outputs))) for p in partitions]
+    itself = any({*partition.inputs} & {*partition.nodes} for partition in partitions)
+    equal(got, expected, cause=(itself, "a value that a partition makes is its input"), hint=case)
+
+
+def test_an_input_is_mapped_to_the_partition_that_makes_it(lesson):
     first, second = crossed(lesson, symbolic_trace(Chain()), "tanh outer_0_0", "relu")
-    equal(names(first.outputs), ["outer_0_0"], hint="record both ends of a crossing at once")
     equal(
-        [{value.name: maker for value, maker in each.inputs.items()} for each in (first, second)],
-        [{"x": None}, {"outer_0_0": first}],
-        cause=[
-            (lambda got: "x" not in got[0], "the model's input isn't an input of its partition"),
-            (lambda got: len(got[0]) > 1, "a value that the partition makes itself is an input"),
-            (lambda got: None in got[1].values(), "the input was recorded without its maker"),
-        ],
+        [[*first.inputs.values()], [*second.inputs.values()]],
+        [[None], [first]],
         hint="`inputs` maps a value to its maker, which is None for placeholders and parameters",
-    )
-
-
-def test_each_partition_that_uses_a_value_has_it_as_an_input(lesson):
-    def shared(x):
-        once = x + 1
-        return once.relu(), once.tanh(), once
-
-    first, *users = crossed(lesson, symbolic_trace(shared), "add", "relu", "tanh")
-    equal(
-        [(names(user.inputs), user.dependencies) for user in users],
-        [(["add"], [first]), (["add"], [first])],
-        cause=(lambda got: got[0][0] and not got[1][0], "only the first user takes the value"),
-        hint="record every use, even of a value that is already an output",
-    )
-    equal(names(first.outputs), ["add"])
-
-
-def test_a_parameter_is_an_input(lesson):
-    m = symbolic_trace(TwoViews())
-    (only,) = crossed(lesson, m, " ".join(names(calls(m.graph))))
-    equal(
-        names(only.inputs),
-        ["left", "scale", "right"],
-        cause=(lambda got: "scale" not in got, "the get_attr node of a parameter was left out"),
-        hint="a get_attr of a tensor is passed in like a placeholder, in the order of first use",
-    )
-
-
-def test_a_value_that_only_the_output_uses_is_an_output(lesson):
-    first, second = crossed(lesson, symbolic_trace(lambda x: (x + 1, x * 2)), "add", "mul")
-    equal(
-        (names(first.outputs), names(second.outputs)),
-        (["add"], ["mul"]),
-        cause=(
-            is_value(([], [])),
-            "the values in the tuple that the graph returns weren't found",
-        ),
-        hint="the graph's output is a user too, although it is in no partition",
-    )
-
-
-def test_a_value_crosses_even_if_it_is_deep_in_an_argument(lesson):
-    def f(x):
-        return torch.add(torch.cat([x, torch.relu(x)])[: x.size(0)], other=torch.tanh(x))
-
-    _, second = crossed(lesson, symbolic_trace(f), "relu size tanh", "cat getitem add")
-    equal(
-        names(second.inputs),
-        ["x", "relu", "size", "tanh"],
-        cause=[
-            (lambda got: "relu" not in got, "a list in an argument wasn't searched"),
-            (lambda got: "size" not in got, "a slice in an argument wasn't searched"),
-            (lambda got: "tanh" not in got, "only node.args was searched for values"),
-        ],
-        hint="node.all_input_nodes looks at any depth, and in kwargs too",
     )
 
 
@@ -452,68 +434,41 @@ def test_a_call_takes_the_values_of_the_new_graph(lesson):
 
 
 @pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace])
-def test_the_outer_module_has_the_classes_of_the_given_one(lesson, trace):
-    m = trace(lambda x: torch.relu(x))
-    same_classes(stitched(lesson, m, "0: x -> relu"), m)
-
-
-def test_the_annotation_of_the_output_is_not_copied(lesson):
-    class Model(nn.Module):
-        def forward(self, x) -> torch.Tensor:
-            return torch.relu(x)
-
-    m = symbolic_trace(Model())
-    named(m.graph)["output"].type = torch.Tensor
-    split = stitched(lesson, m, "0: x -> relu")
-    equal(
-        [node.type for node in split.graph.find_nodes(op="output")],
-        [None],
-        cause=(is_value([torch.Tensor]), "the output was copied together with its type"),
-        hint="make a new output with Graph.output, from the value alone",
-    )
-
-
-def test_each_submodule_is_called_in_the_given_order(lesson):
-    split = stitched(lesson, symbolic_trace(TwoViews()), "1: left ->", "0: right -> maximum")
+def test_each_submodule_is_called_in_the_given_order(lesson, trace):
+    m = trace(TwoViews())
+    split = stitched(lesson, m, "1: left ->", "0: right -> maximum")
     equal(
         [str(row) for row in rows(split.graph) if row.op == "call_module"],
         ["submod_1 = call_module submod_1(left)", "submod_0 = call_module submod_0(right)"],
         hint="call every submodule, even if nothing uses its result",
     )
     equal(split.meta.get("partition_names"), {"submod_0", "submod_1"}, hint="see `Returns`")
+    same_classes(split, m)
 
 
 def test_parameters_at_any_depth_are_shared_not_copied(lesson):
-    class Scaled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale, self.inner = nn.Parameter(torch.rand(3)), nn.BatchNorm1d(3)
-
-        def forward(self, x):
-            return x * self.scale + self.inner.running_mean
-
-    m = symbolic_trace(model := Scaled())
-    split = stitched(lesson, m, "0: x scale inner_running_mean -> add")
-    found = {**dict(split.named_parameters()), **dict(split.named_buffers())}
-    owned = {"scale": model.scale, "inner.running_mean": model.inner.running_mean}
+    m = symbolic_trace(model := nn.Sequential(UsesTensorsLate()))
+    split = stitched(lesson, m, "0: input_1 _0_scale _0_offset -> add")
+    found, owned = split.state_dict(keep_vars=True), model.state_dict(keep_vars=True)
     equal(
         [name for name, tensor in owned.items() if found.get(name) is tensor],
-        ["scale", "inner.running_mean"],
+        ["0.scale", "0.offset"],
         cause=[
-            (not {"scale", "inner.running_mean"} <= {*found}, "the outer module lacks a tensor"),
+            (not owned.keys() <= found.keys(), "the outer module lacks a tensor"),
             (lambda got: len(got) < 2, "a parameter was copied: training it leaves the original"),
         ],
         hint="operator.attrgetter reads along a path with dots; pass on that object itself",
     )
 
 
-def test_the_output_keeps_its_structure(lesson):
+def test_the_output_keeps_its_structure_and_not_its_annotation(lesson):
     m = symbolic_trace(TwoViews())
     nodes = named(m.graph)
     nodes["output"].args = ({"both": [nodes["scale"], nodes["maximum"]]},)
-    split = stitched(lesson, m, "0: left -> maximum")
+    nodes["output"].type = torch.Tensor
+    output = stitched(lesson, m, "0: left -> maximum").graph.output_node()
     equal(
-        str(rows(split.graph)[-1]),
+        str(rows(output.graph)[-1]),
         "output = output output({'both': [scale, submod_0]})",
         cause=[
             (lambda got: "None" in got, "a value that only the output uses is None"),
@@ -521,6 +476,7 @@ def test_the_output_keeps_its_structure(lesson):
         ],
         hint="map_arg keeps lists, tuples and dicts, and maps the nodes in them",
     )
+    equal(output.type, None, hint="make a new output with Graph.output, from the value alone")
 
 
 @pytest.mark.parametrize(("keep", "position"), [(False, 2), (True, 3)])
@@ -607,15 +563,14 @@ def test_a_partition_may_need_one_that_the_graph_reaches_later(lesson):
     equal(list(submodules(split)), ["submod_1", "submod_0"])
 
 
-@pytest.mark.parametrize("kept", [{}, {"kept": "kept"}], ids=["empty", "with an entry"])
-def test_qualname_map_has_the_old_path_of_each_module(lesson, kept):
-    model, old_path = Chain(), dict(kept)
+def test_qualname_map_has_the_old_path_of_each_module(lesson):
+    model, old_path = Chain(), {}
     m = symbolic_trace(model)
     lesson.split_module(m, model, in_stages(m, 3), old_path)
     equal(
         old_path,
-        {**kept, "submod_1.outer_0_0": "outer.0.0"},
-        cause=(lambda got: not kept and not got, "an empty dict was treated like None"),
+        {"submod_1.outer_0_0": "outer.0.0"},
+        cause=(lambda got: not got, "an empty dict was treated like None"),
         hint="update the map with the `old_paths` of each partition, once it has its submodule",
     )
 

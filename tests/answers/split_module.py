@@ -42,7 +42,10 @@ def collect_with(values_of):
     return collect_crossings
 
 
-@wrong("test_a_parameter_is_an_input", says="the get_attr node of a parameter was left out")
+@wrong(
+    "test_the_values_that_cross_are_outputs_here_and_inputs_there",
+    says="the get_attr node of a parameter is passed in",
+)
 def parameters_are_read_inside(lesson):
     """Lets each partition read the parameters itself."""
     lesson.collect_crossings = collect_with(
@@ -57,14 +60,15 @@ def found_in(argument):
     return found
 
 
-@wrong("test_a_value_crosses_even_if_it_is_deep_in_an_argument", says="only node.args was searched")
+@wrong("test_the_values_that_cross_are_outputs_here_and_inputs_there", says="a keyword argument")
 def crossings_in_kwargs_are_forgotten(lesson):
     """Looks for values in the positional arguments only."""
     lesson.collect_crossings = collect_with(lambda node: found_in(node.args))
 
 
 @wrong(
-    "test_a_value_that_only_the_output_uses_is_an_output", says="the graph's output is a user too"
+    "test_the_values_that_cross_are_outputs_here_and_inputs_there",
+    says="the graph's output is a user too",
 )
 def the_output_uses_nothing(lesson):
     """Looks at the uses in other partitions only."""
