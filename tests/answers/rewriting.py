@@ -24,7 +24,7 @@ def calls_are_compared_by_name(lesson):
         return [op, getattr(target, "__name__", target), *arguments]
 
 
-@wrong("test_a_pattern_matches", says="'x': 'tanh', 'y': 'b'")
+@wrong("test_a_pattern_matches", says="['tanh', 'b']")
 def arguments_that_are_nodes_match(lesson):
     """Compares literals, and takes any node for any other below the anchor."""
 
