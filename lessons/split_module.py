@@ -267,18 +267,6 @@ def build_submodule(
         The submodule. Its class is ``graph_module_class(m)`` of the lesson ``code``.
 
     In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
-
-    >>> from lessons.tracer import symbolic_trace
-    >>> mlp = torch.nn.Sequential()
-    >>> mlp.layers = torch.nn.Sequential()
-    >>> mlp.layers.first = torch.nn.Linear(3, 4)
-    >>> m = symbolic_trace(mlp)
-    >>> x, linear, output = m.graph.nodes
-    >>> part = Partition("0", nodes=[linear], inputs={x: None}, outputs={linear: None})
-    >>> print(build_submodule(part, m).code.strip())
-    def forward(self, input_1):
-        layers_first = self.layers_first(input_1);  input_1 = None
-        return layers_first
     """
     raise NotImplementedError("split_module: build_submodule")
 
@@ -354,15 +342,5 @@ def stitch_graph(
         and ``meta["partition_names"]`` is the set of these names.
 
     In torch: ``construct_graph`` and the last two loops inside ``split_module``.
-
-    >>> from lessons.tracer import symbolic_trace
-    >>> m = symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
-    >>> x, linear, relu, output = m.graph.nodes
-    >>> part = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})
-    >>> print(stitch_graph(m, {part: m}).code.strip())
-    def forward(self, input):
-        input_1 = input
-        submod_0 = self.submod_0(input_1);  input_1 = None
-        return submod_0
     """
     raise NotImplementedError("split_module: stitch_graph")

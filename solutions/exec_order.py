@@ -186,15 +186,6 @@ class ExecOrderTracer:
         parameters: All parameters of the root of that trace, by name.
 
     In torch: ``torch.distributed.fsdp._trace_utils._ExecOrderTracer``.
-
-    >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
-    >>> watcher, tracer = ExecOrderTracer(), Tracer()
-    >>> with watcher.patch_tracer(tracer, model):
-    ...     graph = tracer.trace(model)
-    >>> [type(module).__name__ for module in watcher.exec_info.module_forward_order]
-    ['Sequential', 'Linear', 'ReLU', 'Linear']
-    >>> [tuple(parameter.shape) for parameter in watcher.exec_info.param_forward_order]
-    [(3, 2), (3,), (2, 3), (2,)]
     """
 
     exec_info: Any = None
