@@ -163,15 +163,12 @@ def test_a_method_that_was_replaced_before_is_put_back(lesson):
     equal(tracer.call_module, counting, hint="restore what was there before, whatever it was")
 
 
-def test_the_block_replaces_two_methods_of_one_object(lesson):
+def test_the_block_replaces_the_methods_of_one_object(lesson):
     tracer, other = Tracer(), Tracer()
-    before, of_other = methods(tracer), methods(other)
+    of_other = methods(other)
     with lesson.ExecOrderTracer().patch_tracer(tracer, Outer()):
-        during = methods(tracer)
         on_class = (lambda got: got != of_other, "the methods were replaced on the class")
         equal(methods(other), of_other, cause=on_class, hint="replace them on the object")
-    replaced = [ours != theirs for ours, theirs in zip(during, before, strict=True)]
-    equal(replaced, [True, True], hint="`call_module` and `create_proxy` are replaced")
 
 
 def test_the_replaced_methods_get_the_original_first(lesson):
@@ -203,12 +200,18 @@ def test_a_node_that_is_made_while_watched_has_its_proxy(lesson):
     holds(isinstance(proxy, Proxy), "the proxy of the tracer's own method", got=proxy, cause=lost)
 
 
+class Naming(Tracer):
+    def call_module(self, m, forward, args, kwargs):
+        path = self.path_of_module(m)
+        return self.create_proxy("call_module", path, args, kwargs, f"layer_{path}")
+
+
 def test_watching_leaves_the_graph_as_it_is(lesson):
-    model, tracer = Outer(), Tracer()
+    model, tracer = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), Naming()
     with lesson.ExecOrderTracer().patch_tracer(tracer, model):
         graph = tracer.trace(model)
     hint = "call the original with all you get, and return what it returns"
-    same_graph(graph, Tracer().trace(model), meta=("nn_module_stack",), hint=hint)
+    same_graph(graph, Naming().trace(model), hint=hint)
 
 
 # --- step 3: a module is called -------------------------------------------------------------------
@@ -290,21 +293,6 @@ def test_a_parameter_that_an_operation_is_given_twice_is_named_twice(lesson):
     same_usages("(root)", usages, [["(root)", [["scale", "scale"], ["scale", "scale"]]]])
 
 
-def test_direct_and_indirect_uses_are_told_apart(lesson):
-    linear = ["linear", [["weight", "linear.weight"], ["bias", "linear.bias"]]]
-    same_usages(
-        "(root)",
-        record(lesson, Mixed())["usages"]["(root)"],
-        [
-            ["(root)", [["scale", "scale"]]],
-            ["(root)", [["linear.weight", "linear.weight"]]],
-            linear,
-            linear,
-            ["(root)", [["scale", "scale"]]],
-        ],
-    )
-
-
 @pytest.mark.parametrize("name", MISREAD)
 def test_parameters_that_torch_misreads_may_be_recorded_either_way(lesson, name):
     theirs, used = golden(name)["parameters"], MISREAD[name]
@@ -314,28 +302,6 @@ def test_parameters_that_torch_misreads_may_be_recorded_either_way(lesson, name)
 
 
 # --- the whole: any tracer ------------------------------------------------------------------------
-
-
-def test_a_custom_tracer_keeps_its_own_decisions(lesson):
-    model, tracer = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), Tracer()
-    tracer.is_leaf_module = lambda module, path: False
-    usages = record(lesson, model, tracer)["usages"]["0"]
-    same_usages("0", usages, [["0", [["0.weight", "0.weight"], ["0.bias", "0.bias"]]]])
-
-
-class Naming(Tracer):
-    def call_module(self, m, forward, args, kwargs):
-        path = self.path_of_module(m)
-        return self.create_proxy("call_module", path, args, kwargs, f"layer_{path}")
-
-
-def test_names_from_a_custom_tracer_are_kept(lesson):
-    model, tracer = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), Naming()
-    with lesson.ExecOrderTracer().patch_tracer(tracer, model):
-        graph = tracer.trace(model)
-    names = [node.name for node in graph.nodes]
-    hint = "the name is the fifth argument of `create_proxy`: pass on exactly what you get"
-    equal(names, ["input_1", "layer_0", "layer_1", "output"], hint=hint)
 
 
 @pytest.mark.parametrize("model", [Mixed, Outer])
