@@ -223,8 +223,11 @@ def test_the_steps_are_undone_from_the_last_to_the_first(lesson):
 
 
 def test_the_example_prints_the_code_of_its_inverse(lesson):
+    inverse = lesson.invert(seed_example)
+    holds(is_graph_module(inverse), "a GraphModule", got=type(inverse))
+    inverse.graph.lint()
     equal(
-        lesson.invert(seed_example).code.strip().split("\n"),
+        inverse.code.strip().split("\n"),
         [
             "def forward(self, output):",
             "    log = torch.log(output);  output = None",
@@ -237,22 +240,12 @@ def test_the_example_prints_the_code_of_its_inverse(lesson):
 
 def test_the_placeholder_has_the_name_of_the_output_node(lesson):
     """If an input is called `output`, the output node isn't."""
-
-    def f(output):
-        return torch.exp(output)
-
-    names = [node.name for node in lesson.invert(f).graph.nodes]
-    equal(names[0], "output_1", hint="ask the output node of the model's graph for its name")
+    placeholder, *_ = lesson.invert(lambda output: torch.exp(output)).graph.nodes
+    equal(placeholder.name, "output_1", hint="ask the model's output node for its name")
 
 
 def test_a_star_import_is_enough_to_invert(lesson):
     undone(star_import(lesson), seed_example)
-
-
-def test_the_result_is_a_sound_graph_module(lesson):
-    inverse = lesson.invert(seed_example)
-    holds(is_graph_module(inverse), "a GraphModule", got=type(inverse))
-    inverse.graph.lint()
 
 
 # --- the whole: constants -------------------------------------------------------------------------
@@ -266,10 +259,6 @@ def test_the_place_of_the_constant_matters(lesson):
         cause=(lambda got: got == 10, "`2 - x` was undone like `x - 2`"),
         hint="y = 2 - x means x = 2 - y: check the position of the value",
     )
-
-
-def test_constants_may_be_parameters_buffers_and_tensors(lesson):
-    undone(lesson, Affine())
 
 
 def test_a_constant_may_be_used_by_several_steps(lesson):

@@ -203,10 +203,12 @@ def test_a_pattern_is_replaced(lesson, case):
 
 
 def test_a_match_whose_input_is_another_match(lesson):
-    pattern, new = (lambda x: relu(x + 1)), (lambda x: tanh(x) * 2)
-    function = lambda a: relu(relu(relu(a + 1) + 1) + 1)
+    def thrice(step):
+        return lambda a: step(step(step(a)))
+
+    old, new = (lambda x: relu(x + 1)), (lambda x: tanh(x) * 2)
     hint = "the input of a match is the result of another, which is replaced too"
-    becomes(lesson, function, pattern, new, lambda a: tanh(tanh(tanh(a) * 2) * 2) * 2, hint=hint)
+    becomes(lesson, thrice(old), old, new, thrice(new), hint=hint)
 
 
 def test_the_copy_is_inserted_before_the_last_node_of_the_match(lesson):

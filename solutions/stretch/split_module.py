@@ -6,9 +6,8 @@
 - There are torch's options ``keep_original_input_name``, ``partition_affix`` and ``tuple_return``.
 - Two paths that become equal when flattened stay apart, and a target that isn't there is named
   (``build_submodule``).
-- The split model takes and returns the structures that the model does, even where a ``CodeGen``
-  takes them apart. The code of each submodule is generated once, and not again with the outer
-  module: with many partitions this saves nearly half of the time (``stitch_graph``).
+- The split model takes and returns the structures that the model does, and the code of each
+  submodule is generated once (``stitch_graph``).
 """
 
 from __future__ import annotations
@@ -296,15 +295,6 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
             an autocast is never exited.
 
     In torch: ``autocast_regions`` and ``grad_regions`` inside ``split_module``.
-
-    >>> graph = Graph()
-    >>> x = graph.placeholder("x")
-    >>> off = graph.call_function(torch._C._set_grad_enabled, (False,))
-    >>> relu = graph.call_function(torch.relu, (x,))
-    >>> first, second = Partition("0", [off]), Partition("1", [relu])
-    >>> propagate_regions(graph, [first, second])
-    >>> second.reentered
-    [_set_grad_enabled]
     """
     partition_of = _partition_of(partitions)
     calls = [node for node in graph.nodes if node in partition_of]

@@ -269,18 +269,15 @@ def random_graph(chance: Random, size: int) -> GraphModule:
     values = [graph.placeholder("x"), graph.placeholder("y"), graph.get_attr("weight")]
     values.append(graph.get_attr("offset"))
     for _ in range(size):
-        values.append(random_call(graph, chance.randrange(5), *chance.choices(values, k=2)))
+        values.append(chance.choice(CALLS)(graph, *chance.choices(values, k=2)))
     graph.output(tuple(chance.choices(values, k=chance.randint(1, 3))))
     return GraphModule(Parts(), graph)
 
 
-def random_call(graph: Graph, kind: int, a: Node, b: Node) -> Node:
-    if kind == 0:
-        return graph.call_method("add", (a,), {"other": b})
-    if kind == 1:
-        return graph.call_module("deep.0.0", (a,))
-    if kind == 2:
-        return graph.call_function(torch.einsum, ("i,i->i", [a, b]))
-    if kind == 3:
-        return graph.call_function(operator.getitem, (a, (slice(None, None), None, 0)[:1]))
-    return graph.call_function(torch.add, (a, b), {"alpha": 0.5})
+CALLS = [
+    lambda graph, a, b: graph.call_method("add", (a,), {"other": b}),
+    lambda graph, a, b: graph.call_module("deep.0.0", (a,)),
+    lambda graph, a, b: graph.call_function(torch.einsum, ("i,i->i", [a, b])),
+    lambda graph, a, b: graph.call_function(operator.getitem, (a, slice(None, None))),
+    lambda graph, a, b: graph.call_function(torch.add, (a, b), {"alpha": 0.5}),
+]

@@ -147,7 +147,7 @@ class SubgraphMatcher(Matcher):
     """Finds a pattern of any number of results. In torch: a class of the same name.
 
     Args:
-        pattern: What to look for.
+        pattern: A graph.
         match_output: Whether the results must be those of the whole graph.
         match_placeholder: Whether an input matches only an input of the graph, or a literal.
         remove_overlapping_matches: Whether to leave out a match that has a node in common with an

@@ -49,17 +49,11 @@ class ReplacedPatterns:
 
 
 def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> list[Match]:
-    """Replace a pattern wherever it occurs, and recompile the module; the core says more.
+    """Replace a pattern of any number of results wherever it occurs, as the core does.
 
-    Args:
-        gm: The module whose graph is edited. Attributes that the replacement uses are copied to
-            it, unless it has one of that name; constants of the replacement get new names.
-        pattern: What to look for.
-        replacement: What to put there. It takes as many inputs as the pattern, in the same order,
-            and returns as many values.
-
-    Returns:
-        The matches. For an input that was itself replaced, they have the new node.
+    Attributes that the replacement uses are copied to the module, unless it has one of that name;
+    constants of the replacement get new names. In a match that is returned, an input that was
+    itself replaced is the new node.
 
     Raises:
         ValueError: The pattern can't be replaced (``SubgraphMatcher``), or the replacement takes or
