@@ -175,7 +175,8 @@ def parameters_are_copied(lesson):
     @around(lesson)
     def stitch_graph(original, m, *arguments):
         split = original(m, *arguments)
-        split.scale = copy.deepcopy(split.scale)
+        owner = split.get_submodule("0")
+        owner.scale = copy.deepcopy(owner.scale)
         return split
 
 

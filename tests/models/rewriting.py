@@ -45,7 +45,7 @@ def matched(lesson: Any, pattern: Callable, function: Callable) -> list[str] | N
     nodes_map: dict[Node, Any] = {}
     if not lesson.Matcher().match_node(anchor, result, nodes_map):
         return None
-    return [str(nodes_map[each]) for each in graphs[0].find_nodes(op="placeholder")]
+    return [str(nodes_map.get(each)) for each in graphs[0].find_nodes(op="placeholder")]
 
 
 def places(lesson: Any, pattern: Any, function: Callable) -> list[str]:
