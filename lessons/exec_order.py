@@ -1,12 +1,8 @@
 """Gather parameters ahead of time: plan it from a record of the order in which they are used.
 
-FSDP2 gathers the parameters of a module just before it runs. If you tell it what runs next, it can
-gather that already while the module computes. The first part of this file makes that plan.
-
 A model registers its layers in one order and uses them in another, so the plan needs a record of
-the order of use. A symbolic trace shows it: a tracer enters modules and creates proxies in the same
-order as the real run. The tracer is the caller's object, so you can't subclass it. Instead, you
-replace two of its methods during the trace and restore them afterwards.
+the order of use. A tracer enters modules and creates proxies in the order of a real run. It is the
+caller's object, so you replace two of its methods during the trace instead of subclassing it.
 """
 
 from __future__ import annotations

@@ -99,16 +99,6 @@ def split_module(
         keep_original_node_name: Keep the names of nodes and of the arguments of ``forward``.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
-
-    >>> from lessons.tracer import symbolic_trace
-    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
-    >>> split = split_module(symbolic_trace(model), model, lambda node: int(node.name == "_2"))
-    >>> print(split.code.strip())
-    def forward(self, input):
-        input_1 = input
-        submod_0 = self.submod_0(input_1);  input_1 = None
-        submod_1 = self.submod_1(submod_0);  submod_0 = None
-        return submod_1
     """
     raise NotImplementedError("split_module: split_module")
 

@@ -2,11 +2,7 @@
 
 A pattern is a small graph. The node whose value it returns is its *anchor*. To find the pattern,
 compare the anchor with every node of the large graph, then the arguments of both, and so on, back
-to the placeholders of the pattern, which match anything. You never have to choose on the way: a
-value may have many users, but a call has one list of arguments.
-
-To replace a match, copy another graph to where the anchor is, make the anchor's users take the
-result of the copy, and erase the nodes that were matched.
+to the placeholders of the pattern, which match anything.
 """
 
 from __future__ import annotations
@@ -195,15 +191,6 @@ def replace_pattern(
             and returns one value. Attributes and modules that it uses are those of ``gm``.
 
     In torch: ``torch.fx.replace_pattern``.
-
-    >>> gm = symbolic_trace(lambda a, b: (a * 2 + b).relu())
-    >>> replace_pattern(gm, lambda x, y: x * 2 + y, lambda x, y: y - x)
-    [Match(anchor=add, nodes_map={add: add, mul: mul, x: a, y: b})]
-    >>> print(gm.code.strip())
-    def forward(self, a, b):
-        sub = b - a;  b = a = None
-        relu = sub.relu();  sub = None
-        return relu
     """
     matches = match(pattern, gm.graph)
     new = traced_like(gm.graph, replacement)

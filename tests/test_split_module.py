@@ -371,44 +371,36 @@ def test_without_calls_the_copy_is_the_same_graph(lesson):
 
 
 def test_a_call_replaces_the_nodes_of_its_partition(lesson):
-    m, asked = symbolic_trace(lambda x: (x + 1).relu() * x), []
-    partitions = in_order(lesson, m, fused("add", "relu"))
+    m, asked = symbolic_trace(lambda x, y: (x * 2).relu() + y), []
+    partitions = in_order(lesson, m, fused("relu", "add"))
 
     def call(graph, partition, inputs):
-        asked.append(partition)
+        asked.append((partition, inputs))
         return graph.call_module("fused", inputs) if partition.name == "fused" else None
 
     graph = lesson.with_calls(m.graph, partitions, call)
+    old = any(value.graph is m.graph for _, inputs in asked for value in inputs)
     equal(
         [str(row) for row in rows(graph)],
         [
             "x = placeholder x()",
-            "fused = call_module fused(x)",
-            "mul = call_function mul(fused, x)",
-            "output = output output(mul)",
+            "y = placeholder y()",
+            "mul = call_function mul(x, 2)",
+            "fused = call_module fused(mul, y)",
+            "output = output output(fused)",
         ],
         cause=(lambda got: "relu" in str(got), "the nodes were copied nevertheless"),
         hint="copy a partition's nodes only if `call` returns None",
     )
-    equal(asked, partitions, hint="ask once for each partition, in the given order")
-
-
-def test_a_call_takes_the_values_of_the_new_graph(lesson):
-    m, taken = symbolic_trace(lambda x, y: (x * 2).relu() + y), []
-    partitions = in_order(lesson, m, fused("relu", "add"))
-    lesson.with_calls(m.graph, partitions, lambda graph, _, inputs: taken.append((graph, inputs)))
-    graph, inputs = taken[-1]
-    equal(
-        (type(inputs), [value.name for value in inputs]),
-        (tuple, ["mul", "y"]),
-        hint="a tuple, in the order of partition.inputs",
-    )
     holds(
-        all(value.graph is graph for value in inputs),
-        "inputs that are nodes of the new graph",
-        cause=(all(value.graph is m.graph for value in inputs), "they are nodes of the old graph"),
+        not old and all(type(inputs) is tuple for _, inputs in asked),
+        "tuples of nodes of the new graph",
+        got=asked,
+        cause=(old, "they are nodes of the old graph"),
         hint="look each input up among the copies",
     )
+    in_turn = [partition for partition, _ in asked]
+    equal(in_turn, partitions, hint="ask once for each partition, in the given order")
 
 
 @pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace])

@@ -116,7 +116,7 @@ def copies_keep_their_names(lesson):
     copy_with(lesson, lambda node, graph, copies, _: graph.node_copy(node, copies.__getitem__))
 
 
-@wrong("test_a_call_takes_the_values_of_the_new_graph", says="they are nodes of the old graph")
+@wrong("test_a_call_replaces_the_nodes_of_its_partition", says="they are nodes of the old graph")
 def calls_take_the_old_nodes(lesson):
     """Passes a partition's inputs to the call as they are."""
 
