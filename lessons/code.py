@@ -210,11 +210,6 @@ class CodeWriter:
         """Yield the lines of the body: each statement, with the code that frees values after it.
 
         Nothing is freed by a placeholder, so unused parameters are kept, and after a ``return``.
-
-        >>> from torch.fx import symbolic_trace
-        >>> graph = symbolic_trace(lambda x: torch.relu(x) + 1).graph
-        >>> [*CodeWriter(graph).lines()]
-        ['relu = torch.relu(x);  x = None', 'add = relu + 1;  relu = None', 'return add']
         """
         raise NotImplementedError("code: CodeWriter.lines")
 
@@ -266,12 +261,6 @@ class GraphModule(nn.Module):
     each module has its own class, a subclass called ``class_name``.
 
     In torch: ``torch.fx.GraphModule``.
-
-    >>> from torch.fx import symbolic_trace
-    >>> graph = symbolic_trace(lambda x: x + 1).graph
-    >>> successor = GraphModule(nn.Module(), graph, class_name="Successor")
-    >>> successor, successor(2)
-    (Successor(), 3)
     """
 
     def __init__(

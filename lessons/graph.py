@@ -255,20 +255,6 @@ class Graph:
             ``None``.
 
     In torch: ``torch.fx.Graph``.
-
-    >>> import torch
-    >>> graph = Graph()
-    >>> x = graph.placeholder("x")
-    >>> y = graph.call_function(torch.relu, (x,))
-    >>> result = graph.output(y)
-    >>> with graph.inserting_before(y):
-    ...     y.args = (graph.call_method("neg", (x,)),)
-    >>> print(graph)
-    graph():
-        x = placeholder x () {}
-        neg = call_method neg (x,) {}
-        relu = call_function relu (neg,) {}
-        output = output output (relu,) {}
     """
 
     def __init__(self) -> None:  # given

@@ -4,10 +4,6 @@ Call a function with a proxy in place of a tensor. Each operation on the proxy a
 graph and returns a new proxy, which stands for the result of that node; nothing is computed. For
 ``x + 1``, Python calls ``Proxy.__add__``, which calls ``record_call(operator.add, x, 1)``, which
 asks the tracer for a node and its proxy (``create_proxy``).
-
-Torch functions arrive through ``__torch_function__``, and attributes and methods through
-``__getattr__``. A conversion to a Python value, such as ``if x:``, raises an error, because a proxy
-has no value.
 """
 
 from __future__ import annotations
@@ -68,19 +64,6 @@ class Proxy:
             ``GraphAppendingTracer`` for the node's graph.
 
     In torch: ``torch.fx.Proxy``.
-
-    >>> import torch
-    >>> from torch.fx import Graph
-    >>> graph = Graph()
-    >>> x = Proxy(graph.placeholder("x"))
-    >>> torch.relu(2 * x).sum(dim=-1)
-    Proxy(sum_1)
-    >>> for node in graph.nodes:
-    ...     print(node.op, node.name, node.args)
-    placeholder x ()
-    call_function mul (2, x)
-    call_function relu (mul,)
-    call_method sum_1 (relu,)
     """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:  # given

@@ -38,8 +38,7 @@ ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     """Runs a module or a function once, with proxies, and records the operations as a graph.
 
-    ``Tracer().trace(model)`` returns a ``Graph``; ``symbolic_trace(model)`` returns a
-    ``GraphModule``. To change what is recorded, override a method. Two tracers share no state.
+    To change what is recorded, override a method. Two tracers share no state.
 
     Attributes:
         root: The module below which all paths begin; ``trace`` sets it.
@@ -64,9 +63,6 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
     def trace(self, root: nn.Module | Callable[..., Any]) -> Graph:  # step 6
         """Trace ``root`` and return the graph.
-
-        The base classes already make placeholders and arguments, and ``patched_modules`` sends
-        everything else here. What is left is to choose what to call, and to end the graph.
 
         Args:
             root: A function, or a module, whose ``forward`` is traced in its current mode.
@@ -121,8 +117,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     def patched_modules(self) -> Iterator[None]:  # step 2
         """Send module calls and attribute reads to this tracer while the block runs.
 
-        A model calls ``nn.Module.__call__`` and ``nn.Module.__getattr__`` without knowing it. In
-        the block, these are functions of yours.
+        In the block, ``nn.Module.__call__`` and ``nn.Module.__getattr__`` are functions of yours.
 
         - Calling any module calls ``self.call_module(module, forward, args, kwargs)``, where
           ``forward(*args, **kwargs)`` is the original call, including hooks.
@@ -164,11 +159,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     ) -> Any:  # step 4
         """Record a call of a module: one node for a leaf, otherwise the operations inside it.
 
-        Args:
-            m: The module that the traced code calls.
-            forward: Runs the module, including its hooks, with the given arguments.
-            args: Its positional arguments, which may contain proxies.
-            kwargs: Its keyword arguments, likewise.
+        ``forward(*args, **kwargs)`` runs the module ``m``, including its hooks. The arguments may
+        contain proxies.
 
         Returns:
             For a leaf, the proxy of a ``call_module`` node whose target is the path; the module
@@ -214,21 +206,12 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:  # step 3
-        """Create a node, and note in which module call that happened.
+        """Create a node as ``TracerBase`` does, and note in which module call that happened.
 
         An addition in ``layer1.0`` and one in ``layer2.0`` look alike in the graph; these notes
         tell them apart. ``node_name_to_scope[node.name]`` is the current scope. If a module call is
         in progress, ``node.meta["nn_module_stack"]`` is the module stack as it is now; otherwise
         there is no such entry.
-
-        Args:
-            kind: Its opcode; this and the other arguments are those of ``TracerBase.create_node``,
-                which makes the node.
-            target: What it calls, or a name.
-            args: The positional arguments, which may contain nodes.
-            kwargs: The keyword arguments, likewise.
-            name: A candidate for its name.
-            type_expr: The annotation of the result.
 
         In torch: ``TracerBase.create_node``.
 

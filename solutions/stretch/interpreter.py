@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
 
 class Interpreter(core.Interpreter):
-    """The core's interpreter, for all that torch's is used for.
-
-    In torch: ``torch.fx.Interpreter``.
-    """
+    """The core's interpreter, for all that torch's is used for."""
 
     extra_traceback = True
 
@@ -62,12 +59,6 @@ class Interpreter(core.Interpreter):
             initial_env: The values of nodes that needn't run.
             enable_io_processing: Whether ``args`` and the result are those of the module's
                 ``forward``, which the graph's code generator may have flattened.
-
-        >>> from torch import fx
-        >>> module = fx.symbolic_trace(lambda x: (x + 1) * 2)
-        >>> x, add, *_ = module.graph.nodes
-        >>> Interpreter(module).run(None, initial_env={add: 5})
-        10
         """
         return self.run_in({**(initial_env or {})}, args, enable_io_processing)
 
@@ -134,10 +125,7 @@ class RecordingTracer(Tracer):
 
 
 class Transformer(core.Transformer, Interpreter):
-    """The core's, which keeps the metadata of the nodes.
-
-    In torch: ``torch.fx.Transformer``.
-    """
+    """The core's, which keeps the metadata of the nodes."""
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
@@ -173,13 +161,6 @@ class ShapeProp(core.ShapeProp, Interpreter):
             tensors, which have a shape and no numbers.
 
     In torch: ``torch.fx.passes.shape_prop.ShapeProp``.
-
-    >>> import torch
-    >>> from torch import fx
-    >>> from torch._subclasses import FakeTensorMode
-    >>> module = fx.symbolic_trace(torch.nn.Linear(20_000, 10_000, device="meta"))
-    >>> ShapeProp(module, FakeTensorMode()).propagate(torch.ones(8, 20_000, device="meta")).shape
-    torch.Size([8, 10000])
     """
 
     def __init__(self, gm: GraphModule, fake_mode: Any = None) -> None:

@@ -43,15 +43,7 @@ _CONTAINERS = (tuple, list, dict, slice, range)
 
 
 class Proxy(core.Proxy):
-    """The core's proxy, which can also be called and unpacked with ``**``.
-
-    In torch: ``torch.fx.Proxy``.
-
-    >>> from torch.fx import Graph
-    >>> x = Proxy(Graph().placeholder("x"))
-    >>> x(1).node.target
-    '__call__'
-    """
+    """The core's proxy, which can also be called and unpacked with ``**``."""
 
     tracer: TracerBase
 

@@ -71,16 +71,7 @@ def compiled(generated: PythonCode, co_fields: dict[str, Any] | None = None) -> 
 
 
 class GraphModule(core.GraphModule):
-    """The core's module, with the other methods of torch's.
-
-    In torch: ``torch.fx.GraphModule``.
-
-    >>> import pickle
-    >>> from torch.fx import symbolic_trace
-    >>> module = GraphModule({}, symbolic_trace(lambda x: x + 1).graph)
-    >>> pickle.loads(pickle.dumps(module))(2)
-    3
-    """
+    """The core's module, with the other methods of torch's. In torch: ``torch.fx.GraphModule``."""
 
     # Otherwise `torch.jit.script` would compile the property.
     __jit_unused_properties__ = ("graph",)

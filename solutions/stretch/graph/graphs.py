@@ -46,13 +46,6 @@ class Graph(core.Graph):
         tracer_extras: Further arguments of such a tracer.
 
     In torch: ``torch.fx.Graph``.
-
-    >>> from copy import deepcopy
-    >>> graph = Graph()
-    >>> x = graph.placeholder("x")
-    >>> y = graph.output([x])
-    >>> list(deepcopy(graph).nodes)
-    [x, output]
     """
 
     _codegen: Any = None
@@ -207,9 +200,6 @@ class Graph(core.Graph):
             g: The other graph.
             val_map: From nodes of ``g`` to the values to use here.
             return_output_node: Whether to return the output node of ``g`` as well.
-
-        Returns:
-            The value that replaces the result of ``g``, or ``None`` if ``g`` has no output.
         """
         result = super().graph_copy(g, val_map)
         output = next((node for node in g.nodes if node.op == "output"), None)
