@@ -34,9 +34,6 @@ CAT = lambda x, y: torch.cat([x, y])
 RELU_OF_SUM = lambda x, y: relu(x + y)
 RELU_OF_ONE = lambda x, y: torch.cat([relu(x), y])
 ROWS = lambda x: torch.sum(x, dim=1)
-KEYWORDS = "the keyword arguments differ"
-TYPES = "equal in Python, and yet they compute different things: compare the types too"
-LENGTHS = "one list is longer than the other"
 
 
 # A pattern, a function, and what the inputs of the pattern match at its result.
@@ -76,49 +73,32 @@ def test_a_pattern_matches(lesson, case):
     equal(matched(lesson, pattern, function), expected, hint=case)
 
 
-# A pattern, a function that it doesn't match, and why.
+# Why there is no match, a pattern, and a function that it doesn't match.
 NO_MATCH = {
-    "a longer list": (lambda x: torch.cat([x]), CAT, LENGTHS),
-    "a shorter list": (CAT, lambda a: torch.cat([a]), LENGTHS),
-    "a node, not a list": (CAT, lambda a: torch.cat(a), "a node isn't a list"),
-    "another function": (relu, lambda a: tanh(a), "the functions differ"),
-    "a namesake": (
-        lambda x, y: torch.add(x, y),
-        lambda a, b: a + b,
-        "the functions only share a name",
-    ),
-    "a method": (relu, lambda a: a.relu(), "a method isn't a function"),
-    "a call on the way": (RELU_OF_SUM, lambda a, b: relu(a * b), "only the last calls are equal"),
-    "the order": (
-        lambda x, y: relu(x) + y,
-        lambda a, b: a + relu(b),
-        "the arguments are in another order",
-    ),
-    "a literal": (lambda x: x + 2, lambda a: a + 3, "the literals differ"),
-    "its type": (lambda x: x + 1, lambda a: a + 1.0, TYPES),
-    "a literal, not a node": (lambda x: x + 1, lambda a, b: a + b, "a node isn't a literal"),
-    "a node, not a literal": (lambda x: x + relu(x), lambda a: a + 1, "a literal isn't a call"),
-    "a keyword argument": (ROWS, lambda a: torch.sum(a, dim=0), KEYWORDS),
-    "an element": (RELU_OF_ONE, lambda a, b: torch.cat([tanh(a), b]), "the elements differ"),
-    "two values": (lambda x: x + relu(x), lambda a, b: a + relu(b), "`x` matches `a` and `b`"),
-    "two nodes for one": (
-        twice(relu),
-        lambda a: relu(a) * relu(a),
-        "one node of the pattern matches two of the graph",
-    ),
-    "one node for two": (
-        lambda x: relu(x) * relu(x),
-        twice(relu),
-        "two nodes of the pattern match one of the graph",
-    ),
-    "one input for two": (ADD, lambda a: a + a, "two nodes of the pattern match one of the graph"),
+    "the graph's list is longer": (lambda x: torch.cat([x]), CAT),
+    "the graph's list is shorter": (CAT, lambda a: torch.cat([a])),
+    "a node isn't a list": (CAT, lambda a: torch.cat(a)),
+    "the functions differ": (relu, lambda a: tanh(a)),
+    "the functions only share a name": (lambda x, y: torch.add(x, y), lambda a, b: a + b),
+    "a method isn't a function": (relu, lambda a: a.relu()),
+    "only the last calls are equal": (RELU_OF_SUM, lambda a, b: relu(a * b)),
+    "the order of the arguments differs": (lambda x, y: relu(x) + y, lambda a, b: a + relu(b)),
+    "the literals differ": (lambda x: x + 2, lambda a: a + 3),
+    "the types of the literals differ": (lambda x: x + 1, lambda a: a + 1.0),
+    "a node isn't a literal": (lambda x: x + 1, lambda a, b: a + b),
+    "a literal isn't a call": (lambda x: x + relu(x), lambda a: a + 1),
+    "the keyword arguments differ": (ROWS, lambda a: torch.sum(a, dim=0)),
+    "the elements of the lists differ": (RELU_OF_ONE, lambda a, b: torch.cat([tanh(a), b])),
+    "`x` matches `a` and `b`": (lambda x: x + relu(x), lambda a, b: a + relu(b)),
+    "one node of the pattern matches two": (twice(relu), lambda a: relu(a) * relu(a)),
+    "two nodes of the pattern match one": (lambda x: relu(x) * relu(x), twice(relu)),
+    "two inputs of the pattern match one node": (ADD, lambda a: a + a),
 }
 
 
-@pytest.mark.parametrize("case", NO_MATCH)
-def test_a_pattern_does_not_match_what_differs(lesson, case):
-    pattern, function, reason = NO_MATCH[case]
-    got = matched(lesson, pattern, function)
+@pytest.mark.parametrize("reason", NO_MATCH)
+def test_a_pattern_does_not_match_what_differs(lesson, reason):
+    got = matched(lesson, *NO_MATCH[reason])
     holds(got is None, f"no match: {reason}", got=got)
 
 
