@@ -355,11 +355,6 @@ def test_a_deep_copy_of_a_subclass_is_one_whatever_its_constructor_takes(lesson)
     equal((module(1), isinstance(module, Named)), (2, True))
 
 
-def test_printing_shows_the_code(lesson):
-    module = sine(lesson, class_name="Sine")
-    holds(str(module).startswith("Sine()") and module.code in str(module), "name and code")
-
-
 # --- submodules -----------------------------------------------------------------------------------
 
 
@@ -501,6 +496,7 @@ def test_the_source_of_forward_is_found(lesson):
 
 def test_print_readable_shows_the_code_in_its_class_and_in_those_inside(lesson, capsys):
     module = lesson.GraphModule({"inner": sine(lesson)}, calling("inner"), class_name="Outer")
+    holds(module.code in str(module), "`print` shows the code", got=str(module))
     text = module.print_readable()
     equal(capsys.readouterr().out.strip(), text.strip())
     head = "class Outer(torch.nn.Module):\n    def forward(self, x)"
