@@ -104,10 +104,10 @@ def test_attributes_and_operators_of_torch_are_written_as_paths(lesson, graph):
     same_code(lesson.python_code(graph)[0], graph)
 
 
-def test_nodes_with_the_same_name_get_different_variables(lesson):
+def test_nodes_may_share_a_name_or_be_named_like_a_keyword(lesson):
     graph = traced(lambda x: torch.sin(x) + torch.cos(x))
     _, sin, cos, add, _ = graph.nodes
-    cos.name = add.name = sin.name
+    cos.name, add.name = sin.name, "None"
     x = torch.rand(2)
     same_numbers(runnable(lesson, graph)(x), x.sin() + x.cos())
 
@@ -549,13 +549,6 @@ def test_a_parameter_may_have_a_name_that_is_in_the_text_of_a_literal(lesson, na
 def test_a_container_may_have_a_name_that_is_in_the_text_of_a_literal(lesson):
     graph = fx.Tracer().trace(lambda inf: same([inf[0], math.inf]), {"inf": [fx.PH]})
     equal(lesson.GraphModule({}, graph)([1]), [1, math.inf])
-
-
-def test_a_node_may_be_named_like_a_keyword(lesson):
-    graph = traced(lambda x: torch.sin(x))
-    _, node, _ = graph.nodes
-    node.name = "None"
-    same_code(lesson.python_code(graph)[0], graph)
 
 
 def test_the_file_of_the_code_is_the_one_that_the_graph_names(lesson):
