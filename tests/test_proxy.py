@@ -116,11 +116,11 @@ def test_a_method_of_a_tensor_called_with_a_proxy_is_a_method_call(lesson):
     "function",
     [
         lambda x, y: torch.relu(x),
-        lambda x, y: torch.add(1, other=y),
         lambda x, y: F.relu(x, inplace=True),
+        lambda x, y: torch.add(1, other=y),
         lambda x, y: torch.cat([x, y], dim=1),
     ],
-    ids=["relu", "keyword", "functional", "list"],
+    ids=["relu", "functional", "keyword", "list"],
 )
 def test_a_function_of_torch_is_a_call_of_it(lesson, function):
     same_record(lesson, function)
