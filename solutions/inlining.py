@@ -32,8 +32,7 @@ class CallRecorder(Tracer):
     """A tracer that runs the callees of given calls and records them in an existing graph.
 
     ``Tracer.trace`` creates a graph. Here ``root`` and ``graph`` already exist, so you never call
-    it. All you need of a trace is the block of ``self.patched_modules()``: inside it, calls of
-    modules go to ``call_module`` and reads of parameters become ``get_attr`` nodes.
+    it. All you need of a trace is the block of ``self.patched_modules()``.
 
     Args:
         gm: The module whose graph has the calls: one of yours, or one of torch's.
@@ -57,13 +56,11 @@ class CallRecorder(Tracer):
         """Record all callees; if one fails, leave the graph as it was.
 
         Suppose that the third of five callees branches on a proxy. The operations of the first two
-        are in the graph already, and they belong to calls that haven't been replaced. So all nodes
-        that were added have to go, whatever was raised (``KeyboardInterrupt`` too), before it is
-        raised again.
+        are in the graph already. So all nodes that were added have to go, whatever was raised
+        (``KeyboardInterrupt`` too), before it is raised again.
 
         Returns:
-            The result of ``record_call`` for each call, in order. They run in the block of
-            ``self.patched_modules()``.
+            The result of ``record_call`` for each call, in order.
 
         >>> import torch
         >>> from solutions.tracer import symbolic_trace

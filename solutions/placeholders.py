@@ -131,10 +131,10 @@ def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]: 
             or if it is decorated, return the function itself.
         count: How many parameters it has, including ``*args`` and ``**kwargs``.
 
-    A proxy can't be unpacked, so you can't call ``fn(*proxy)``, and ``fn(proxy)`` packs the proxy
-    into a tuple. Inside the function, ``args`` must be the proxy itself. It is a local variable
-    like any other, and the instructions of the function don't make it special. What does? The new
-    function has the closure, the globals and the local variables of the old one.
+    ``fn(proxy)`` packs the proxy into a tuple. Inside the function, ``args`` must be the proxy
+    itself. It is a local variable like any other, and the instructions of the function don't make
+    it special. What does? The new function has the closure, the globals and the local variables of
+    the old one.
 
     In torch: ``_patch_function``.
 

@@ -81,20 +81,15 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         the constants of the function. For a module, call ``type(root).forward``, and not the
         module: then there is no node for the call of the root. In torch: ``torch.fx.Tracer.trace``.
 
-        >>> class Block(nn.Module):
-        ...     def __init__(self):
-        ...         super().__init__()
-        ...         self.linear = nn.Linear(2, 2)
-        ...
+        >>> class Block(nn.Linear):
         ...     def forward(self, x):
-        ...         return self.linear(x).relu() + self.linear.bias
-        >>> for node in Tracer().trace(Block()).nodes:
+        ...         return x.relu() + self.bias
+        >>> for node in Tracer().trace(Block(2, 2)).nodes:
         ...     print(node.op, node.name, node.args)
         placeholder x ()
-        call_module linear (x,)
-        call_method relu (linear,)
-        get_attr linear_bias ()
-        call_function add (relu, linear_bias)
+        call_method relu (x,)
+        get_attr bias ()
+        call_function add (relu, bias)
         output output (add,)
         """
         if is_module := isinstance(root, nn.Module):
@@ -221,8 +216,6 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         >>> node = tracer.create_node("call_function", abs, (1,), {})
         >>> tracer.node_name_to_scope["abs_1"].module_path
         'layer1'
-        >>> node.meta
-        {}
         """
         node = super().create_node(kind, target, args, kwargs, name, type_expr)
         self.node_name_to_scope[node.name] = self.scope
@@ -238,9 +231,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         leaf, even if it has children. One class of theirs only calls other modules, and neither it
         nor a subclass is ever a leaf: ``nn.Sequential``.
 
-        Args:
-            m: The module that is called. ``type(m).__module__`` says where its class was defined.
-            module_qualified_name: Its path below the root; for subclasses that decide by it.
+        ``type(m).__module__`` says where a class was defined. The path is for subclasses that
+        decide by it.
 
         In torch: ``torch.fx.Tracer.is_leaf_module``.
 
@@ -258,11 +250,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         ``self.weight.t()`` involves no proxy. To get a node for ``t``, ``self.weight`` has to be
         one.
 
-        Args:
-            attr: The attribute's name.
-            attr_val: Its value.
-            parameter_proxy_cache: The proxies returned so far in this trace, by path. With it, a
-                parameter that is read twice is one node.
+        ``parameter_proxy_cache`` has the proxies returned so far in this trace, by path. With it, a
+        parameter that is read twice is one node.
 
         Returns:
             The proxy of a ``get_attr`` node, whose target is the path, if ``attr_val`` is a
@@ -301,9 +290,6 @@ class Scope(NamedTuple):
 
 def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:  # step 7
     """Trace ``root`` and return a module that runs the recorded graph.
-
-    Args:
-        root: A module or a function.
 
     Returns:
         A ``GraphModule`` whose class is named after the class of ``root``, or after the function.

@@ -175,12 +175,10 @@ def test_a_foreign_parameter_is_refused(tracer):
 
 
 def test_a_foreign_module_is_refused(tracer):
-    before, hint = [*tracer.root.modules()], "hand it to `super().create_arg(a)`, which refuses it"
+    hint = "hand it to `super().create_arg(a)`, which refuses it"
     went_in = "a module that the root doesn't hold went into the graph"
     with refuses((NotImplementedError, NameError), "Tanh", cause=went_in, hint=hint):
         tracer.create_arg(nn.Tanh())
-    became_part = (lambda found: len(found) > len(before), "it became a part of the model")
-    equal([*tracer.root.modules()], before, cause=became_part, hint=hint)
 
 
 def test_another_root_has_its_own_paths(tracer):
@@ -271,10 +269,7 @@ def test_each_constant_is_kept_once(tracer):
     equal(
         [paths.index(path) for path in paths],
         [0, 1, 0],
-        cause=[
-            (is_value([0, 1, 2]), "each use of one tensor made an attribute of its own"),
-            (is_value([0, 0, 0]), "constants were looked up by their numbers"),
-        ],
+        cause=(is_value([0, 1, 2]), "each use of one tensor made an attribute of its own"),
         hint="remember the path of each constant by identity",
     )
 

@@ -168,6 +168,7 @@ def test_concrete_arguments_are_passed_to_create_args_for_root(lesson):
 
     Watching().trace(lambda x: x, {"x": 1})
     equal(passed, [{"x": 1}])
+    equal(lesson.symbolic_trace(lambda x, flag: x if flag else -x, {"flag": True})(2, True), 2)
 
 
 def test_operations_in_place_are_refused_if_the_tracer_is_asked(lesson):

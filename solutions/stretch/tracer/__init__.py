@@ -230,12 +230,8 @@ class Tracer(TracerOfAnyGraph, TorchsBase):
     In torch: ``torch.fx.Tracer``.
 
     >>> import math
-    >>> for node in Tracer().trace(lambda x: math.sqrt(x) + 1).nodes:
-    ...     print(node.op, node.name, node.args)
-    placeholder x ()
-    call_function sqrt (x,)
-    call_function add (sqrt, 1)
-    output output (add,)
+    >>> list(Tracer().trace(lambda x: math.sqrt(x) + 1).nodes)
+    [x, sqrt, add, output]
     """
 
     create_node = fx.Tracer.create_node
