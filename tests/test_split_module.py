@@ -345,7 +345,10 @@ def test_without_calls_the_copy_is_the_same_graph(lesson):
             return (self.weight * x).relu() * scale
 
     m = symbolic_trace(Model(3))
-    m.graph.eliminate_dead_code()  # so there is a mul_1, and no mul
+    weight = named(m.graph)["weight"]
+    with m.graph.inserting_before(weight):
+        weight.replace_all_uses_with(m.graph.create_node("get_attr", "weight", name="kept"))
+    m.graph.eliminate_dead_code()  # so there is a mul_1, and no mul, and no weight
     for node in m.graph.nodes:
         node.meta["note"] = node.name
     partitions = in_order(lesson, m, lambda node: node.name)
