@@ -13,7 +13,7 @@ from kata.command_line import COMMANDS
 from kata.paths import ROOT
 from kata.progress import Result, Standing, next_of
 from kata.verdict import Count
-from lessons import CHAIN, COURSE, FINALE, LESSONS, TOGETHER, Lesson
+from lessons import CHAIN, COURSE, FINALE, NAMES, TOGETHER, Lesson
 from tests.project.stage import a_learner, everything_in, play, python
 
 QUICK = """
@@ -76,7 +76,6 @@ def written(lesson: Lesson) -> set[str]:
     return set(lesson.needs if lesson.name in TOGETHER else [lesson.name])
 
 
-NAMES = [lesson.name for lesson in LESSONS]
 FIRST, SECOND, THIRD, *_, LAST = NAMES
 
 

@@ -31,9 +31,9 @@ from kata.grading.report import (
 )
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
-from kata.lesson_names import NAMES
 from kata.paths import ROOT
 from kata.verdict import Count, End
+from lessons import NAMES
 from tests.project.stage import a_learner, play, report, verdict
 from tests.project.submissions import LOOPS_FOREVER, NAMES_THE_LAST, hand_in, solved
 

@@ -11,10 +11,9 @@ from kata.commands import hint
 from kata.commands.hint import hints_of
 from kata.paths import CORES, ROOT
 from kata.stubs import stub
-from lessons import LESSONS
+from lessons import NAMES
 from tests.project.stage import play
 
-NAMES = [lesson.name for lesson in LESSONS]
 # Shorter ones (`else:`, `return path`) are in every program.
 TELLING = 8
 

@@ -13,9 +13,9 @@ from unittest import mock
 import pytest
 
 from kata.judge import Judge, Timer
-from kata.lesson_names import NAMES
 from kata.paths import CORES
 from kata.verdict import End, Verdict
+from lessons import NAMES
 from tests import test_unflatten
 from tests.project.stage import request
 from tests.project.submissions import STARRED

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
-from lessons import LESSONS
+from lessons import LESSONS, NAMES
 from tests.project.limits import LINES_OF_THE_RUNNER, LONGEST_SUITE, NODES_OF_A_CORE
 
 FIRST_STATEMENT = 66
@@ -28,7 +28,6 @@ PIECES = set(
     """.split()
 )
 
-NAMES = [lesson.name for lesson in LESSONS]
 every_core = pytest.mark.parametrize("lesson", NAMES)
 
 

@@ -9,12 +9,11 @@ import pytest
 
 from kata import progress
 from kata.commands.watch import Watch
-from kata.lesson_names import NAMES
 from kata.paths import ROOT
 from kata.progress import milestone
 from kata.terminal import open_console
 from kata.verdict import Verdict
-from lessons import CHAIN
+from lessons import CHAIN, NAMES
 from tests.project.stage import play, python, report, solve, turn_green, verdict
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -13,12 +13,12 @@ import pytest
 
 from kata import progress
 from kata.commands.watch import Watch
-from kata.lesson_names import NAMES
 from kata.paths import CORES, ROOT
 from kata.showing import next_step
 from kata.steps import functions_of, steps_of, steps_of_functions
 from kata.stubs import stub
 from kata.terminal import open_console
+from lessons import NAMES
 from tests.project.stage import play, report, solve, verdict
 from tests.suite.answers import judge_folder
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import tools.stubs
-from kata.lesson_names import NAMES
 from kata.paths import ROOT, suites
 from kata.stubs import stub_of
+from lessons import NAMES
 from tests.suite.answers import judge_folder
 from tools.stubs import stale_in
 
