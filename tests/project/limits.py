@@ -25,4 +25,3 @@ NODES_OF_A_CORE = {
     "schedule": 1400,
 }
 LONGEST_SUITE = 950  # lines of a core's suite
-LINES_OF_THE_RUNNER = 4_250  # with the card, and the comparison of graphs for the suite

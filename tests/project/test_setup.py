@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -77,31 +76,18 @@ def installed(python: Path) -> list[tuple[str, ...]]:
     return [call.args for call in session.run.call_args_list]
 
 
-def without_pip(venv: Path) -> Path:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-    return venv / "bin" / "python"
-
-
-def test_a_missing_environment_is_built(venv: Path):
+def test_an_environment_is_built_completed_by_pip_and_kept(venv: Path):
     venv.mkdir()
-    build, install = installed(venv / "bin" / "python")
+    python = venv / "bin" / "python"
+    build, install = installed(python)
     assert build[1:3] == ("-m", "venv")
     assert install[-2:] == ("--editable", ".")
-
-
-def test_an_environment_without_pip_gets_it_and_keeps_what_it_has(venv: Path):
-    python = without_pip(venv)
+    assert installed(python) != []  # its Python isn't there, as where one was removed
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    assert installed(python) == []
+    (venv / "project.sha256").unlink()
     completed, _ = installed(python)
     assert completed == (str(python), "-m", "ensurepip")
-
-
-def test_what_is_installed_is_not_installed_again(venv: Path):
-    python = without_pip(venv)
-    wanted = noxfile.PYPROJECT.read_bytes() + noxfile.CONSTRAINTS.read_bytes()
-    (venv / "project.sha256").write_text(hashlib.sha256(wanted).hexdigest())
-    assert installed(python) == []
-    python.unlink()  # as where a Python was removed from the system
-    assert installed(python) != []
 
 
 def test_a_python_that_is_too_old_for_the_lessons_is_named(venv: Path, monkeypatch):

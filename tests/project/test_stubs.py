@@ -91,10 +91,6 @@ def test_a_stub_keeps_the_contract_and_drops_the_answer():
     assert stub_of(SOLUTION, "example") == STUB
 
 
-def test_the_stub_of_a_stub_is_itself():
-    assert stub_of(STUB, "example") == STUB
-
-
 def test_a_clone_on_windows_has_the_same_bytes():
     asked = ["git", "check-attr", "text", "eol", "--", "lessons/path_of_module.py"]
     told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
