@@ -121,21 +121,17 @@ def test_a_hostile_model_gives_the_graph_of_torch(name):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_hostile_model_traced_inlined_and_split_computes_the_same(name):
+def test_a_hostile_model_traced_inlined_split_and_unflattened_computes_the_same(name):
     model = built(RUNS[name])
     expected, gm = model(X), symbolic_trace(model)
     same_numbers(gm(X), expected)
     numbers = {node: number for number, node in enumerate(gm.graph.nodes)}
     same_numbers(split_module(gm, model, numbers.__getitem__)(X), expected)
     same_numbers(inline_all(gm)(X), expected)
-
-
-# export itself can't walk round a cycle
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "itself"])
-def test_a_hostile_model_unflattened_computes_what_was_exported(name):
-    # which isn't what the model computes where torch takes its modules for equal
-    program = torch.export.export(built(RUNS[name]), (X,))
-    same_numbers(unflatten(program)(X), program.module()(X))
+    if name != "itself":  # export can't walk round a cycle
+        program = torch.export.export(built(RUNS[name]), (X,))
+        # Where torch takes modules for equal, this isn't what the model computes.
+        same_numbers(unflatten(program)(X), program.module()(X))
 
 
 # --- torchvision's
