@@ -1,7 +1,7 @@
 """Draw what a link to the site shows: ``python -m tools.previews``.
 
-One picture for each group of pages, and the icon for a phone's home screen, as PNG below
-``docs/assets/``. A browser takes them; the build doesn't need one.
+That is one picture, and the icon for a phone's home screen, as PNG below ``docs/assets/``. A
+browser takes them; the build doesn't need one.
 """
 
 from __future__ import annotations
@@ -10,27 +10,20 @@ import io
 import shutil
 from pathlib import Path
 
-from drawing import Picture, draw, load
+from drawing import draw
 from drawing.figure import STYLE
-from kata.commands.card import course
 from kata.paths import ROOT
-from lessons import LESSONS
-from tools.pages.graph_fence import PICTURES
+from tools.pictures.recorded import recorded_gate
 
 ASSETS = ROOT / "docs" / "assets"
-# What a group says, and the picture beside it.
-GROUPS: dict[str, tuple[str, Picture]] = {
-    "home": ("Build torch.fx yourself", load("recorded_gate", PICTURES)),
-    "lessons": (f"{len(LESSONS)} lessons. PyTorch is the judge.", course()),
-    "pages": ("How PyTorch captures a graph", load("resnet18", PICTURES)),
-}
 PAGE = """<!doctype html><style>{style}
 body {{ margin: 0; width: 1200px; height: 630px; overflow: hidden; background: #fff; color: #1f2430;
         font: 32px system-ui, sans-serif; display: grid; grid-template-columns: 1fr 1fr; }}
 main {{ background: #0f4c5c; color: #fff; padding: 60px; }}
 h1 {{ font-size: 66px; line-height: 1.15; margin: 0 0 40px; }}
 svg.fx-graph {{ width: auto !important; height: 530px; max-width: 540px; margin: 50px 30px; }}
-</style><main><h1>{title}</h1><p>Short lessons, and PyTorch's own code checks every step.</p>
+</style><main><h1>Build torch.fx yourself</h1>
+<p>Short lessons, and PyTorch's own code checks every step.</p>
 <p><b>fx-kata</b></p></main>{svg}"""
 ICON = """<!doctype html><style>body {{ margin: 0; background: #0f4c5c; }}
 svg {{ width: 140px; height: 140px; margin: 20px; }}</style>{svg}"""
@@ -38,17 +31,12 @@ svg {{ width: 140px; height: 140px; margin: 20px; }}</style>{svg}"""
 
 def pages() -> dict[str, tuple[str, int, int]]:
     """Each file's page, with the width and the height of its picture."""
-    style = STYLE.read_text(encoding="utf-8")
-    found = {
-        f"preview-{group}.png": (
-            PAGE.format(style=style, title=title, svg=draw(picture, "fx").svg),
-            1200,
-            630,
-        )
-        for group, (title, picture) in GROUPS.items()
+    style, logo = (file.read_text(encoding="utf-8") for file in (STYLE, ASSETS / "logo.svg"))
+    preview = PAGE.format(style=style, svg=draw(recorded_gate(), "fx").svg)
+    return {
+        "preview.png": (preview, 1200, 630),
+        "touch-icon.png": (ICON.format(svg=logo), 180, 180),
     }
-    logo = (ASSETS / "logo.svg").read_text(encoding="utf-8")
-    return {**found, "touch-icon.png": (ICON.format(svg=logo), 180, 180)}
 
 
 def write(folder: Path) -> None:
