@@ -1,13 +1,6 @@
 """The fence of the site's pages: the name of a picture becomes the picture.
 
-In ``mkdocs.yml``, below ``pymdownx.superfences``::
-
-    custom_fences:
-      - name: fx-graph
-        class: fx-graph
-        format: !!python/name:tools.pages.graph_fence.fence
-
-and on a page, the options being optional::
+The options are optional::
 
     ```fx-graph
     resnet18
@@ -20,19 +13,12 @@ What `plays: once` begins empty, and plays when a reader first sees it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from drawing.figure import figure
 from tools.pictures.gallery import GALLERY
 
 OPTIONS = ("caption", "plays")
-
-
-class Request(NamedTuple):
-    """The picture and the options that a fence asks for."""
-
-    name: str
-    options: dict[str, str]
 
 
 def fence(
@@ -47,15 +33,15 @@ def fence(
     from pymdownx.superfences import SuperFencesException  # type: ignore[import-untyped]
 
     try:
-        request = parse_request(source)
-        picture = GALLERY[request.name]()
+        name, chosen = parsed(source)
+        picture = GALLERY[name]()
     except Exception as error:
         raise SuperFencesException(f"{language} {source.strip()!r}: {error!r}") from error
-    caption, plays = (request.options.get(option, "") for option in OPTIONS)
-    return figure(picture, unique_id(request.name, md), caption, plays_once=plays == "once")
+    caption, plays = (chosen.get(option, "") for option in OPTIONS)
+    return figure(picture, unique_id(name, md), caption, plays_once=plays == "once")
 
 
-def parse_request(source: str) -> Request:
+def parsed(source: str) -> tuple[str, dict[str, str]]:
     """Read the name in the first line, and an option in each of the others."""
     name, *lines = [line.strip() for line in source.strip().splitlines()] or [""]
     if name not in GALLERY:
@@ -66,7 +52,7 @@ def parse_request(source: str) -> Request:
         if option not in OPTIONS or not colon:
             raise ValueError(f"`{line}` isn't an option; there are: {', '.join(OPTIONS)}")
         options[option] = value.strip()
-    return Request(name, options)
+    return name, options
 
 
 def unique_id(name: str, md: Any) -> str:
