@@ -128,12 +128,6 @@ def notebook(session: nox.Session) -> None:
 
 
 @shared
-def pictures(session: nox.Session) -> None:
-    """Trace what the site's pictures show, and write it to docs/pictures/."""
-    run(session, interpreter(session), "tools.pictures", *session.posargs)
-
-
-@shared
 def previews(session: nox.Session) -> None:
     """Draw what a link to the site shows, in a browser, and write it to docs/assets/."""
     run(session, interpreter(session, "site"), "tools.previews", *session.posargs)
@@ -142,7 +136,7 @@ def previews(session: nox.Session) -> None:
 @shared
 def docs(session: nox.Session) -> None:
     """Build the site into site/; a broken link or anchor is an error."""
-    python = interpreter(session, "docs", project=False)
+    python = interpreter(session, "docs")
     run(session, python, "mkdocs", "build", "--strict", *session.posargs)
 
 
@@ -152,7 +146,7 @@ def publish(session: nox.Session) -> None:
     missing = [name for name in ("SITE_URL", "REPO_URL") if not os.environ.get(name)]
     if missing:
         session.error(f"set {' and '.join(missing)} first; `nox -s docs` needs neither")
-    python = interpreter(session, "docs", project=False)
+    python = interpreter(session, "docs")
     session.env |= {"EDIT_URI": "edit/main/docs/", "BOX": "1"}
     run(session, python, "mkdocs", "build", "--strict")
 
@@ -202,20 +196,17 @@ def run(session: nox.Session, python: str, module: str, *arguments: str, **optio
     session.run(python, "-m", module, *arguments, env=ONE_THREAD, external=True, **options)
 
 
-def interpreter(session: nox.Session, *groups: str, project: bool = True) -> str:
-    """The Python of the shared environment, which has these groups from here on.
-
-    It has the project as well, and with it torch, unless the session can do without.
-    """
+def interpreter(session: nox.Session, *groups: str) -> str:
+    """The Python of the shared environment: the project, torch with it, and these groups."""
     if "--no-venv" in sys.argv:
-        needed = ("torch", "torchvision", "pytest") if project else ("mkdocs", "mkdocstrings")
+        needed = ["torch", "torchvision", "pytest"]
+        needed += ["mkdocs", "mkdocstrings"] if "docs" in groups else []
         missing = [name for name in needed if not find_spec(name)]
         if missing:
             session.error(f"install {', '.join(missing)} beside nox first ({sys.executable})")
         return sys.executable
     python = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
-    if project:
-        install(session, python, "project", "--editable", str(ROOT))
+    install(session, python, "project", "--editable", str(ROOT))
     for group in groups:
         install(session, python, group, *requirements(group))
     return python

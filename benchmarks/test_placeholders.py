@@ -7,13 +7,8 @@ from collections.abc import Callable
 import torch
 from torch.fx import Graph
 
-from benchmarks.case import Call, Case, sized, timed
+from benchmarks.case import Call, sized, timed
 from tests.suite import same_graph
-
-
-def attention(query, key, value, mask=None, *, scale: float = 1.0, causal: bool = False):
-    """Return what many forwards look like."""
-    return query @ key @ value
 
 
 def function_of(size: int) -> Callable:
@@ -33,7 +28,6 @@ def placeholders(lesson, function: Callable) -> Call:
 
 
 CASES = [
-    Case("attention(query, key, value, ...)", placeholders, lambda: attention, same_graph),
     *sized(
         "parameters in a signature",
         placeholders,

@@ -34,7 +34,6 @@ CASES = [
         (300, 1000, 3000),
         0.05,
     ),
-    *sized("raw parameters in a trace", trace, Holding, same_trace, (300, 1000, 3000), 0.08),
 ]
 
 test_tracer = timed

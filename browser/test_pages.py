@@ -112,14 +112,6 @@ def test_code_that_goes_on_to_the_right_says_so_and_no_button_is_on_it(visitor: 
         assert visit.page.evaluate(COVERED) == []
 
 
-# What scrolls and can't be reached, asked once: nothing may come later by chance.
-def test_code_in_a_box_that_is_opened_later_is_reached_by_keys(visitor: Visitor):
-    with visitor.visit("lessons/backend.html", width=390) as visit:
-        visit.page.wait_for_timeout(500)
-        visit.page.locator("details > summary").evaluate_all("all => all.forEach(e => e.click())")
-        assert visit.page.evaluate(UNREACHED) == []
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_page_follows_the_system_until_the_reader_chooses(visitor: Visitor, scheme: str):
     other = next(name for name in SCHEMES if name != scheme)

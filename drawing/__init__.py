@@ -1,23 +1,13 @@
 """Draw an fx graph as SVG: the list downwards, one column per top-level module, skips in lanes.
 
-Nothing here imports torch. The data is a ``Picture``, read from the files in ``docs/pictures/``
-or made from a graph by ``drawing.listing``.
+Nothing here imports torch. The data is a ``Picture``; ``drawing.listing`` makes its panels from
+graphs.
 """
 
 from __future__ import annotations
 
-from drawing.picture import Link, Node, Panel, Picture, PictureError, load, parse
+from drawing.picture import Link, Node, Panel, Picture
 from drawing.svg import draw
 from drawing.table import table
 
-__all__ = [
-    "Link",
-    "Node",
-    "Panel",
-    "Picture",
-    "PictureError",
-    "draw",
-    "load",
-    "parse",
-    "table",
-]
+__all__ = ["Link", "Node", "Panel", "Picture", "draw", "table"]

@@ -15,8 +15,6 @@ from drawing.sizes import Run, Scale, Spot, column_of, columns, runs
 BLOCK_PADDING = 8.0
 GROUP_GAP = 16.0
 RING = 26.0
-# Between the names of a group and of one inside it
-INSIDE = " > "
 # More rows than that are folded.
 LONG = 40
 
@@ -34,20 +32,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Layout:
-    """A panel, laid out; all positions are relative to its upper left corner."""
+    """A panel, laid out; all positions are relative to its upper left corner.
+
+    The brackets of the groups are at the horizontal position ``brackets``.
+    """
 
     panel: Panel
     scale: Scale
     places: tuple[Spot, ...]
     edges: tuple[Edge, ...]
     blocks: tuple[Block, ...]
-    brackets: tuple[tuple[float, list[Run]], ...]
+    groups: tuple[Run, ...]
+    brackets: float
     width: float
-
-    @property
-    def groups(self) -> list[Run]:
-        """The outermost groups."""
-        return self.brackets[-1][1] if self.brackets else []
 
     @property
     def height(self) -> float:
@@ -60,20 +57,11 @@ def lay_out(panel: Panel, scale: Scale) -> Layout:
     edges = (*tree_edges(places), *route(places, scale))
     blocks = tuple(find_blocks(places, edges))
     width = max([place.right for place in places] + [edge.x for edge in edges])
-    brackets = []
-    for found in nested([node.group for node in panel.nodes]):
-        brackets.append((width + GROUP_GAP, found))
-        width += 1.5 * GROUP_GAP + max(scale.width_of(run.name) for run in found)
-    return Layout(panel, scale, places, edges, blocks, tuple(brackets), width)
-
-
-def nested(groups: list[str]) -> Iterator[list[Run]]:
-    """The groups of each depth, the innermost first, by the last part of their names."""
-    paths = [group.split(INSIDE) if group else [] for group in groups]
-    for depth in range(max(map(len, paths), default=0), 0, -1):
-        names = [INSIDE.join(path[:depth]) if len(path) >= depth else "" for path in paths]
-        found = [run for run in runs(names) if run.name]
-        yield [run._replace(name=run.name.split(INSIDE)[-1]) for run in found]
+    groups = tuple(run for run in runs([node.group for node in panel.nodes]) if run.name)
+    brackets = width + GROUP_GAP
+    if groups:
+        width += 1.5 * GROUP_GAP + max(scale.width_of(run.name) for run in groups)
+    return Layout(panel, scale, places, edges, blocks, groups, brackets, width)
 
 
 def place_nodes(panel: Panel, scale: Scale) -> Iterator[Spot]:

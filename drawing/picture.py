@@ -1,19 +1,13 @@
-"""The data of a picture, nodes in order in panels side by side, and its file."""
+"""The data of a picture: nodes in order, in panels side by side."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 OPCODES = ("placeholder", "get_attr", "call_module", "call_function", "call_method", "output")
 # What takes time, and is a bar of a time line.
 BARS = ("forward", "backward", "gather", "compute", "held")
-
-
-class PictureError(ValueError):
-    """A picture or an option that doesn't exist."""
 
 
 @dataclass(frozen=True)
@@ -129,53 +123,3 @@ class Picture:
         first, *_, last = self.panels
         ends = replace(first, heading="before"), replace(last, heading="after")
         return replace(self, panels=ends, links=())
-
-    def text(self) -> str:
-        """The picture as a file holds it: JSON, one panel per line."""
-        words = {"title": self.title, "description": self.description, "source": self.source}
-        lines = [f'"{key}": {dump(value)}' for key, value in words.items()]
-        panels = ",\n".join(
-            dump(asdict(panel, dict_factory=without_defaults)) for panel in self.panels
-        )
-        lines += [f'"panels": [\n{panels}\n]']
-        lines += [f'"links": {dump(self.links)}', f'"moments": {dump(self.moments)}']
-        return "{" + ",\n".join(lines) + "}\n"
-
-
-def without_defaults(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in fields if value}
-
-
-def dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def parse(text: str) -> Picture:
-    """Read a picture from its file's text."""
-    data = json.loads(text)
-    return Picture(
-        data["title"],
-        data["description"],
-        tuple(map(read_panel, data["panels"])),
-        tuple(Link(*link) for link in data["links"]),
-        data["source"],
-        tuple(Moment(*moment) for moment in data["moments"]),
-    )
-
-
-def read_panel(data: dict[str, Any]) -> Panel:
-    nodes = (Node(**{**each, "inputs": tuple(each.get("inputs", ()))}) for each in data["nodes"])
-    return Panel(**{**data, "nodes": tuple(nodes)})
-
-
-def load(name: str, folder: Path) -> Picture:
-    """Read the picture ``name`` from its file in ``folder``.
-
-    Raises:
-        PictureError: There is none; the message names those there are.
-    """
-    file = folder / f"{name}.json"
-    if not file.is_file():
-        known = ", ".join(sorted(path.stem for path in folder.glob("*.json")))
-        raise PictureError(f"there is no picture `{name}`; there are: {known}")
-    return parse(file.read_text(encoding="utf-8"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from drawing.edges import DOWN, RIGHT
 from drawing.layout import Layout
 
 NEAR, FAR = 13.0, 24.0
-UP, DOWN, RIGHT = "m-2.5 3l2.5-3 2.5 3", "m-2.5-3l2.5 3 2.5-3", "m-3-2.5l3 2.5-3 2.5"
+UP = "m-2.5 3l2.5-3 2.5 3"
 
 
 def ring(layout: Layout) -> Iterator[str]:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
 from drawing import timeline
 from drawing.edges import RIGHT
-from drawing.groups import SLASH, groups, is_cut, slash
 from drawing.layout import Block, Layout, fold, lay_out
 from drawing.picture import Node, Panel, Picture
 from drawing.ring import ring
-from drawing.sizes import WIDTH, Scale, Spot, scale_of
+from drawing.sizes import WIDTH, Run, Scale, Spot, scale_of
 
 HEADING = 24.0
 LEGEND = 24.0
 LEGEND_SCALE = Scale(pitch=20, column=0)
 BETWEEN = 48.0
 MARGIN = 6.0
+ARM = 5.0
 # One shape for each opcode, so that no meaning rests on colour: paths around (0, 0).
 SHAPES = {
     "placeholder": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
@@ -71,7 +71,7 @@ def draw(picture: Picture, name: str) -> Drawing:
     top = HEADING if any(panel.heading for panel in picture.panels) else MARGIN
     bottom = top + max(each.layout.height for each in placed)
     # Step by step, words say what each shape is.
-    lines = [] if picture.source else legend_lines(list(legend_entries(picture, placed)))
+    lines = [] if picture.source else legend_lines(legend_entries(picture))
     widths = [sum(entry.width for entry in line) for line in lines]
     width = int(max([placed[-1].right, *widths]) + 2 * MARGIN)
     height = int(bottom + LEGEND * len(lines) + 2)
@@ -87,7 +87,7 @@ def draw(picture: Picture, name: str) -> Drawing:
 
 def timelines(picture: Picture, name: str) -> Drawing:
     """Draw time lines side by side, and below them what the kinds of bars are."""
-    lines = legend_lines([Entry(*each) for each in timeline.legend(picture)])
+    lines = legend_lines(Entry(*each) for each in timeline.legend(picture))
     body, bottom = timeline.draw(picture, WIDTH, BETWEEN, HEADING)
     width, height = int(WIDTH), int(bottom + LEGEND * len(lines) + 2)
     below = "".join(legend(lines, bottom))
@@ -157,9 +157,10 @@ def panel(placed: Placed, top: float) -> str:
 
 
 def grounds(layout: Layout) -> Iterator[str]:
-    """The background: groups from edge to edge, and blocks of a column."""
+    """The background: brackets beside the groups, and blocks of a column."""
     scale = layout.scale
-    yield from groups(layout)
+    for run in layout.groups:
+        yield bracket(run, layout)
     if layout.panel.is_ring:
         yield from ring(layout)
         return
@@ -168,6 +169,15 @@ def grounds(layout: Layout) -> Iterator[str]:
     for place in layout.places:
         if place.node.mark and not place.node.mark.isdigit():
             yield frame(place, scale)
+
+
+def bracket(run: Run, layout: Layout) -> str:
+    top, bottom = layout.scale.top_of(run.first) + 2, layout.scale.top_of(run.last + 1) - 2
+    x, middle = layout.brackets, (top + bottom) / 2 + 4
+    return (
+        f'<path class="bracket" d="M{x - ARM:g} {top:g}h{ARM:g}V{bottom:g}h-{ARM:g}"/>'
+        f'<text class="group" x="{x + ARM:g}" y="{middle:g}">{escape(run.name)}</text>'
+    )
 
 
 def ground(block: Block, scale: Scale) -> str:
@@ -186,10 +196,7 @@ def edges(layout: Layout) -> Iterator[str]:
     nodes = layout.panel.nodes
     for edge in layout.edges:
         names = escape(f"{nodes[edge.source].name} {nodes[edge.target].name}")
-        kind = edge.kind + " cut" * is_cut(edge, layout)
-        yield f'<path class="{kind}" data-edge="{names}" d="{edge.path}"/>'
-        if is_cut(edge, layout):
-            yield f'<path class="cut slash" d="{slash(edge, layout)}"/>'
+        yield f'<path class="{edge.kind}" data-edge="{names}" d="{edge.path}"/>'
 
 
 def nodes(layout: Layout) -> Iterator[str]:
@@ -267,17 +274,15 @@ class Entry(NamedTuple):
         return self.sample_width + LEGEND_SCALE.width_of(self.text) + 16
 
 
-def legend_entries(picture: Picture, placed: list[Placed]) -> Iterator[Entry]:
-    """Every shape and every kind of line that the picture uses."""
+def legend_entries(picture: Picture) -> Iterator[Entry]:
+    """Every shape that the picture uses."""
     used = {node.op for panel in picture.panels for node in panel.nodes}
     for op in SHAPES:
         if op in used:
             yield Entry(glyph(op, 5, 0), op, 15)
-    if any(is_cut(edge, each.layout) for each in placed for edge in each.layout.edges):
-        yield Entry(f'<path class="cut" d="M0 0h22M6 2.5{SLASH}"/>', "into another partition", 28)
 
 
-def legend_lines(entries: list[Entry]) -> list[list[Entry]]:
+def legend_lines(entries: Iterable[Entry]) -> list[list[Entry]]:
     """The entries, line by line, none wider than a page."""
     lines: list[list[Entry]] = [[]]
     for entry in entries:

@@ -36,10 +36,6 @@ class PythonCode(NamedTuple):
 def python_code(graph: Graph) -> PythonCode:  # step 4
     """Return a function ``forward`` that does what a graph says.
 
-    Args:
-        graph: The graph, which ends with its output; ``get_attr`` and ``call_module`` nodes refer
-            to ``self``.
-
     Each node is one line, ``name = …``, indented by four spaces. A placeholder is a parameter, and
     the output is the ``return``. After each line, values that no later line needs become ``None``.
 
@@ -210,11 +206,6 @@ class CodeWriter:
         """Yield the lines of the body: each statement, with the code that frees values after it.
 
         Nothing is freed by a placeholder, so unused parameters are kept, and after a ``return``.
-
-        >>> from torch.fx import symbolic_trace
-        >>> graph = symbolic_trace(lambda x: torch.relu(x) + 1).graph
-        >>> [*CodeWriter(graph).lines()]
-        ['relu = torch.relu(x);  x = None', 'add = relu + 1;  relu = None', 'return add']
         """
         raise NotImplementedError("code: CodeWriter.lines")
 
@@ -266,12 +257,6 @@ class GraphModule(nn.Module):
     each module has its own class, a subclass called ``class_name``.
 
     In torch: ``torch.fx.GraphModule``.
-
-    >>> from torch.fx import symbolic_trace
-    >>> graph = symbolic_trace(lambda x: x + 1).graph
-    >>> successor = GraphModule(nn.Module(), graph, class_name="Successor")
-    >>> successor, successor(2)
-    (Successor(), 3)
     """
 
     def __init__(
@@ -312,9 +297,8 @@ class GraphModule(nn.Module):
         they would share its ``forward``: after you edit and recompile the copy, the original would
         run the copy's graph.
 
-        Args:
-            memo: The copies made so far, by the ``id`` of the original. Pass it to
-                ``copy.deepcopy`` for whatever is inside the module.
+        ``memo`` has the copies made so far, by the ``id`` of the original. Pass it to
+        ``copy.deepcopy`` for whatever is inside the module.
 
         >>> from copy import deepcopy
         >>> from torch.fx import symbolic_trace

@@ -40,10 +40,6 @@ class LowerReluTracer(Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether a call of ``m`` becomes one node.
 
-        Args:
-            m: The module that is called.
-            module_qualified_name: Its path.
-
         In torch: ``torch.fx.Tracer.is_leaf_module``.
         """
         raise NotImplementedError("custom_tracers: LowerReluTracer.is_leaf_module")
@@ -52,11 +48,8 @@ class LowerReluTracer(Tracer):
 class TaggingTracer(Tracer):
     """Puts a tag on every node: placeholders, attributes and the output included.
 
-    A later pass can ask each node where it belongs: ``node.tag``, also in a ``GraphModule`` made
-    from the graph. Everything else about a node, such as its annotation, is kept.
-
-    Args:
-        tag: The tag; each tracer has its own.
+    A later pass can ask each node where it belongs: ``node.tag``. Each tracer has its own tag.
+    Everything else about a node, such as its annotation, is kept.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 
@@ -70,11 +63,6 @@ class TaggingTracer(Tracer):
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:  # step 2
         """Create a node as ``Tracer`` does, with the tag on it.
-
-        Args:
-            *args: The arguments of ``Tracer.create_node``: kind, target, args, kwargs, name,
-                type_expr.
-            **kwargs: The same, by name.
 
         In torch: ``torch.fx.proxy.TracerBase.create_node``.
         """
@@ -126,15 +114,7 @@ class ModulePathTracer(Tracer):
         In ``self.child(x) + 1``, the addition is recorded after ``child`` has returned, so it
         belongs to the caller again, even if ``child`` raised an error that the caller caught.
 
-        Args:
-            m: The module that is called. If it has several names, its path is the one that
-                ``path_of_module`` returns.
-            forward: Runs the module.
-            args: Its positional arguments.
-            kwargs: Its keyword arguments.
-
-        Returns:
-            What the module returns.
+        If a module has several names, its path is the one that ``path_of_module`` returns.
 
         In torch: ``torch.fx.Tracer.call_module``.
         """
@@ -142,10 +122,6 @@ class ModulePathTracer(Tracer):
 
     def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:  # step 3
         """Create a proxy as ``Tracer`` does, and note where its node, ``proxy.node``, came from.
-
-        Args:
-            *args: The arguments of ``Tracer.create_proxy``: kind, target, args, kwargs, name, …
-            **kwargs: The same, by name.
 
         In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
         """

@@ -4,9 +4,6 @@ A call is a ``call_module``, ``call_function`` or ``call_method`` node; its call
 function to run in its place. To inline a call, trace the callee into the same graph: run it with
 proxies of the node's arguments, so that its operations are added right before the call. Then
 replace all uses of the call with what the callee returned, and erase the call.
-
-    for each call:  add the callee's operations before the call
-    for each call:  replace its uses with the callee's result, and erase it
 """
 
 from __future__ import annotations
@@ -32,8 +29,7 @@ class CallRecorder(Tracer):
     """A tracer that runs the callees of given calls and records them in an existing graph.
 
     ``Tracer.trace`` creates a graph. Here ``root`` and ``graph`` already exist, so you never call
-    it. All you need of a trace is the block of ``self.patched_modules()``: inside it, calls of
-    modules go to ``call_module`` and reads of parameters become ``get_attr`` nodes.
+    it. All you need of a trace is the block of ``self.patched_modules()``.
 
     Args:
         gm: The module whose graph has the calls: one of yours, or one of torch's.
@@ -57,13 +53,11 @@ class CallRecorder(Tracer):
         """Record all callees; if one fails, leave the graph as it was.
 
         Suppose that the third of five callees branches on a proxy. The operations of the first two
-        are in the graph already, and they belong to calls that haven't been replaced. So all nodes
-        that were added have to go, whatever was raised (``KeyboardInterrupt`` too), before it is
-        raised again.
+        are in the graph already. So all nodes that were added have to go, whatever was raised
+        (``KeyboardInterrupt`` too), before it is raised again.
 
         Returns:
-            The result of ``record_call`` for each call, in order. They run in the block of
-            ``self.patched_modules()``.
+            The result of ``record_call`` for each call, in order.
 
         >>> import torch
         >>> from lessons.tracer import symbolic_trace
@@ -84,9 +78,6 @@ class CallRecorder(Tracer):
         wherever they are, and other values are passed as they are, so ``if dim == 0`` works in the
         callee. ``self.proxy(node)`` makes a proxy, and ``map_arg`` reaches every node.
 
-        Args:
-            call: The call to record.
-
         Returns:
             The result of the callee, converted to a node argument by ``create_arg``.
 
@@ -98,12 +89,7 @@ class CallRecorder(Tracer):
         raise NotImplementedError("inlining: CallRecorder.record_call")
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 2
-        """Return whether ``m`` is a leaf: both ``self.is_leaf`` and ``Tracer`` have to say so.
-
-        Args:
-            m: The module that is called.
-            module_qualified_name: Its path.
-        """
+        """Return whether ``m`` is a leaf: both ``self.is_leaf`` and ``Tracer`` have to say so."""
         raise NotImplementedError("inlining: CallRecorder.is_leaf_module")
 
     def call_module(
@@ -115,12 +101,6 @@ class CallRecorder(Tracer):
         a number of dimensions, and a proxy has none. The check computes nothing. So during the
         call, ``m._check_input_dim`` does nothing either; afterwards it is the original again.
         Modules without such a method are recorded as usual.
-
-        Args:
-            m: The module that is called.
-            forward: Runs it.
-            args: Its positional arguments.
-            kwargs: Its keyword arguments.
         """
         raise NotImplementedError("inlining: CallRecorder.call_module")
 
@@ -133,9 +113,7 @@ def replace(call: Node, result: Any) -> None:  # step 1
     often ``operator.getitem(call, index)``. Their value is known now, so no ``getitem`` remains:
     such a user is itself replaced with ``result[index]``, which may be a tuple again.
 
-    Args:
-        call: The node to erase.
-        result: An argument for its users: a node, a constant, or a structure of both.
+    ``result`` is an argument for the users: a node, a constant, or a structure of both.
 
     >>> from lessons.tracer import symbolic_trace
     >>> gm = symbolic_trace(lambda x: x.max(dim=0)[1] + 1)
@@ -187,11 +165,6 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     parameters of ``gm`` and call its submodules; a call of a leaf module becomes one node, as in
     any trace. If ``fn`` raises an error, the graph is left unchanged.
 
-    Args:
-        gm: The module to edit.
-        node: The call to replace; a ``call_function``, ``call_method`` or ``call_module`` node.
-        fn: The function to record; called with the arguments of the node.
-
     Returns:
         ``gm`` itself, edited and recompiled.
 
@@ -223,10 +196,6 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 4
     The graph is edited in place, and its other nodes are kept. If it never calls the target,
     nothing changes. If the callee raises an error, the graph is left unchanged.
 
-    Args:
-        gm: The module to edit.
-        target: The path of the submodule, as in ``node.target``.
-
     Returns:
         ``gm`` itself, edited and recompiled.
 
@@ -250,15 +219,11 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 4
 def inline_all(gm: GraphModule) -> GraphModule:  # step 5
     """Replace every call of every submodule, all the way down.
 
-    Args:
-        gm: The module to edit.
-
     Returns:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
 
     Raises:
-        TraceError: Some module's ``forward`` needs a value that isn't known until the graph runs.
-            The error names the module's class and the node.
+        TraceError: As in ``inline_module``.
 
     In torch: no such function.
 

@@ -20,8 +20,8 @@ class PathOfModule:
     def path_of_module(self, mod: nn.Module) -> str:  # steps 1, 2
         """Return the dotted path that leads from the root to a module.
 
-        The tracer has a module object, and the graph needs a name for it. Two modules are the same
-        only if they are the same object, even if their class has its own ``__eq__``.
+        Two modules are the same only if they are the same object, even if their class has its own
+        ``__eq__``.
 
         Args:
             mod: A module somewhere below ``self.root``, or the root itself.

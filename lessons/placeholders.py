@@ -55,11 +55,8 @@ class Placeholders:
     def proxy_placeholder(self, parameter: Input) -> Any:  # step 1
         """Create a placeholder node, and return its proxy.
 
-        Args:
-            parameter: The target, the default and the type of the node.
-
-        Create the node with ``self.create_proxy``, which a subclass may override, and pass the
-        annotation as ``type_expr``. A default becomes the node's ``args``, and as it is: Python
+        Create it with ``self.create_proxy``, which a subclass may override, and pass the annotation
+        as ``type_expr``. A default becomes the node's ``args``, and as it is: Python
         evaluates a default before any node runs, but ``create_proxy`` would turn a tensor into a
         node that reads it.
 
@@ -92,12 +89,9 @@ def inputs_of(fn: Callable[..., Any]) -> list[Input]:  # step 1
 
     That isn't the order of the signature: a function stores ``*args`` and ``**kwargs`` last.
 
-    Args:
-        fn: The function. If it is decorated (``functools.wraps``), look at the innermost one.
-
-    Returns:
-        Positional parameters first, then keyword-only ones, ``*args``, ``**kwargs``. The last two
-        have no annotation, because theirs is the type of the elements.
+    Positional parameters come first, then keyword-only ones, ``*args``, ``**kwargs``. The last two
+    have no annotation, because theirs is the type of the elements. If the function is decorated
+    (``functools.wraps``), the innermost one counts.
 
     >>> [each.target for each in inputs_of(lambda x, *rest, y=2, **options: x)]
     ['x', 'y', '*rest', '**options']
@@ -113,10 +107,10 @@ def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]: 
             or if it is decorated, return the function itself.
         count: How many parameters it has, including ``*args`` and ``**kwargs``.
 
-    A proxy can't be unpacked, so you can't call ``fn(*proxy)``, and ``fn(proxy)`` packs the proxy
-    into a tuple. Inside the function, ``args`` must be the proxy itself. It is a local variable
-    like any other, and the instructions of the function don't make it special. What does? The new
-    function has the closure, the globals and the local variables of the old one.
+    ``fn(proxy)`` packs the proxy into a tuple. Inside the function, ``args`` must be the proxy
+    itself. It is a local variable like any other, and the instructions of the function don't make
+    it special. What does? The new function has the closure, the globals and the local variables of
+    the old one.
 
     In torch: ``_patch_function``.
 

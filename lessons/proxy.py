@@ -4,10 +4,6 @@ Call a function with a proxy in place of a tensor. Each operation on the proxy a
 graph and returns a new proxy, which stands for the result of that node; nothing is computed. For
 ``x + 1``, Python calls ``Proxy.__add__``, which calls ``record_call(operator.add, x, 1)``, which
 asks the tracer for a node and its proxy (``create_proxy``).
-
-Torch functions arrive through ``__torch_function__``, and attributes and methods through
-``__getattr__``. A conversion to a Python value, such as ``if x:``, raises an error, because a proxy
-has no value.
 """
 
 from __future__ import annotations
@@ -68,19 +64,6 @@ class Proxy:
             ``GraphAppendingTracer`` for the node's graph.
 
     In torch: ``torch.fx.Proxy``.
-
-    >>> import torch
-    >>> from torch.fx import Graph
-    >>> graph = Graph()
-    >>> x = Proxy(graph.placeholder("x"))
-    >>> torch.relu(2 * x).sum(dim=-1)
-    Proxy(sum_1)
-    >>> for node in graph.nodes:
-    ...     print(node.op, node.name, node.args)
-    placeholder x ()
-    call_function mul (2, x)
-    call_function relu (mul,)
-    call_method sum_1 (relu,)
     """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:  # given
@@ -155,7 +138,7 @@ class Proxy:
         raise NotImplementedError("proxy: Proxy.__iter__")
 
     def __len__(self) -> int:  # step 4
-        """Refuse ``len(x)``: Python insists on an ``int``, so a proxy isn't an answer.
+        """Refuse ``len(x)``, which needs an ``int``: say what is wrong and what to write instead.
 
         Raises:
             RuntimeError: Always; ``refusal`` puts the message together.
@@ -163,11 +146,7 @@ class Proxy:
         raise NotImplementedError("proxy: Proxy.__len__")
 
     def __index__(self) -> int:  # step 4
-        """Refuse ``range(x)`` and ``[1, 2][x]``, which need an ``int``.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse ``range(x)`` and ``[1, 2][x]`` in the same way, with a ``TypeError``."""
         raise NotImplementedError("proxy: Proxy.__index__")
 
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given

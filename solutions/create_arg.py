@@ -80,10 +80,7 @@ class CreateArg:
     def path_of_value(self, value: torch.Tensor | nn.Module) -> str | None:  # steps 2, 3
         """Return the path at which the root holds a tensor or a module, or ``None``.
 
-        Two biases of zeros are equal, and the graph must not confuse them.
-
-        Args:
-            value: The object to look for, by identity.
+        Two biases of zeros are equal, and the graph must not confuse them: look for the object.
 
         Read all paths once per trace, those of tensors with ``tensor_paths``, and add constants
         that are stored later. A new trace has a new ``self.graph``, and perhaps another
@@ -100,9 +97,6 @@ class CreateArg:
 
     def get_fresh_qualname(self, prefix: str) -> str:  # step 3
         """Return a name that the root doesn't use yet: ``prefix`` with a number appended.
-
-        Args:
-            prefix: The beginning of the name, such as ``"_tensor_constant"``.
 
         Each tracer counts from 0 for each prefix, and remembers the last number, so that the next
         constant doesn't count from 0 again. A name that any attribute of the root has is taken.
@@ -123,9 +117,6 @@ class CreateArg:
 
 def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # step 2
     """Return the path of every tensor that a model holds. Tensors are keys by identity.
-
-    Args:
-        root: The module at which paths begin.
 
     Parameters and buffers are registered; other tensors are in the ``__dict__`` of each module. If
     a tensor has several paths, a registered one counts, and of these the first.
@@ -148,13 +139,9 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # step 2
 def has_attribute(module: nn.Module, name: str) -> bool:  # step 3
     """Return whether a module has an attribute, without reading it.
 
-    Args:
-        module: The module. Its attributes are in its ``__dict__``, its dicts ``_parameters``,
-            ``_buffers`` and ``_modules``, and its class.
-        name: The attribute's name.
-
     ``hasattr`` won't do: it calls ``nn.Module.__getattr__``. In a trace, the tracer has replaced
-    that method with one that records what is read, so the question might add a node.
+    that method with one that records what is read, so the question might add a node. Look where
+    attributes are: ``__dict__``, ``_parameters``, ``_buffers``, ``_modules`` and the class.
 
     >>> layer = nn.Linear(2, 2)
     >>> [has_attribute(layer, name) for name in ("in_features", "weight", "forward", "mean")]

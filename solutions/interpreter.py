@@ -47,12 +47,6 @@ class Interpreter:
             values are kept.
 
     In torch: ``torch.fx.Interpreter``.
-
-    >>> import torch
-    >>> from torch import fx
-    >>> module = fx.symbolic_trace(lambda x: torch.relu(x) + 1)
-    >>> Interpreter(module).run(torch.tensor([-1.0, 2.0]))
-    tensor([1., 3.])
     """
 
     def __init__(  # given

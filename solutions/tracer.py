@@ -38,8 +38,7 @@ ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     """Runs a module or a function once, with proxies, and records the operations as a graph.
 
-    ``Tracer().trace(model)`` returns a ``Graph``; ``symbolic_trace(model)`` returns a
-    ``GraphModule``. To change what is recorded, override a method. Two tracers share no state.
+    To change what is recorded, override a method. Two tracers share no state.
 
     Attributes:
         root: The module below which all paths begin; ``trace`` sets it.
@@ -65,9 +64,6 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     def trace(self, root: nn.Module | Callable[..., Any]) -> Graph:  # step 6
         """Trace ``root`` and return the graph.
 
-        The base classes already make placeholders and arguments, and ``patched_modules`` sends
-        everything else here. What is left is to choose what to call, and to end the graph.
-
         Args:
             root: A function, or a module, whose ``forward`` is traced in its current mode.
 
@@ -85,20 +81,15 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         the constants of the function. For a module, call ``type(root).forward``, and not the
         module: then there is no node for the call of the root. In torch: ``torch.fx.Tracer.trace``.
 
-        >>> class Block(nn.Module):
-        ...     def __init__(self):
-        ...         super().__init__()
-        ...         self.linear = nn.Linear(2, 2)
-        ...
+        >>> class Block(nn.Linear):
         ...     def forward(self, x):
-        ...         return self.linear(x).relu() + self.linear.bias
-        >>> for node in Tracer().trace(Block()).nodes:
+        ...         return x.relu() + self.bias
+        >>> for node in Tracer().trace(Block(2, 2)).nodes:
         ...     print(node.op, node.name, node.args)
         placeholder x ()
-        call_module linear (x,)
-        call_method relu (linear,)
-        get_attr linear_bias ()
-        call_function add (relu, linear_bias)
+        call_method relu (x,)
+        get_attr bias ()
+        call_function add (relu, bias)
         output output (add,)
         """
         if is_module := isinstance(root, nn.Module):
@@ -121,8 +112,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     def patched_modules(self) -> Iterator[None]:  # step 2
         """Send module calls and attribute reads to this tracer while the block runs.
 
-        A model calls ``nn.Module.__call__`` and ``nn.Module.__getattr__`` without knowing it. In
-        the block, these are functions of yours.
+        In the block, ``nn.Module.__call__`` and ``nn.Module.__getattr__`` are functions of yours.
 
         - Calling any module calls ``self.call_module(module, forward, args, kwargs)``, where
           ``forward(*args, **kwargs)`` is the original call, including hooks.
@@ -164,11 +154,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     ) -> Any:  # step 4
         """Record a call of a module: one node for a leaf, otherwise the operations inside it.
 
-        Args:
-            m: The module that the traced code calls.
-            forward: Runs the module, including its hooks, with the given arguments.
-            args: Its positional arguments, which may contain proxies.
-            kwargs: Its keyword arguments, likewise.
+        ``forward(*args, **kwargs)`` runs the module ``m``, including its hooks. The arguments may
+        contain proxies.
 
         Returns:
             For a leaf, the proxy of a ``call_module`` node whose target is the path; the module
@@ -214,21 +201,12 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:  # step 3
-        """Create a node, and note in which module call that happened.
+        """Create a node as ``TracerBase`` does, and note in which module call that happened.
 
         An addition in ``layer1.0`` and one in ``layer2.0`` look alike in the graph; these notes
         tell them apart. ``node_name_to_scope[node.name]`` is the current scope. If a module call is
         in progress, ``node.meta["nn_module_stack"]`` is the module stack as it is now; otherwise
         there is no such entry.
-
-        Args:
-            kind: Its opcode; this and the other arguments are those of ``TracerBase.create_node``,
-                which makes the node.
-            target: What it calls, or a name.
-            args: The positional arguments, which may contain nodes.
-            kwargs: The keyword arguments, likewise.
-            name: A candidate for its name.
-            type_expr: The annotation of the result.
 
         In torch: ``TracerBase.create_node``.
 
@@ -238,8 +216,6 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         >>> node = tracer.create_node("call_function", abs, (1,), {})
         >>> tracer.node_name_to_scope["abs_1"].module_path
         'layer1'
-        >>> node.meta
-        {}
         """
         node = super().create_node(kind, target, args, kwargs, name, type_expr)
         self.node_name_to_scope[node.name] = self.scope
@@ -255,9 +231,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         leaf, even if it has children. One class of theirs only calls other modules, and neither it
         nor a subclass is ever a leaf: ``nn.Sequential``.
 
-        Args:
-            m: The module that is called. ``type(m).__module__`` says where its class was defined.
-            module_qualified_name: Its path below the root; for subclasses that decide by it.
+        ``type(m).__module__`` says where a class was defined. The path is for subclasses that
+        decide by it.
 
         In torch: ``torch.fx.Tracer.is_leaf_module``.
 
@@ -275,11 +250,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         ``self.weight.t()`` involves no proxy. To get a node for ``t``, ``self.weight`` has to be
         one.
 
-        Args:
-            attr: The attribute's name.
-            attr_val: Its value.
-            parameter_proxy_cache: The proxies returned so far in this trace, by path. With it, a
-                parameter that is read twice is one node.
+        ``parameter_proxy_cache`` has the proxies returned so far in this trace, by path. With it, a
+        parameter that is read twice is one node.
 
         Returns:
             The proxy of a ``get_attr`` node, whose target is the path, if ``attr_val`` is a
@@ -318,9 +290,6 @@ class Scope(NamedTuple):
 
 def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:  # step 7
     """Trace ``root`` and return a module that runs the recorded graph.
-
-    Args:
-        root: A module or a function.
 
     Returns:
         A ``GraphModule`` whose class is named after the class of ``root``, or after the function.

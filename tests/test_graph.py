@@ -77,16 +77,14 @@ def test_a_value_that_is_used_again_comes_last_among_the_users(lesson):
     equal(users_of(x), [["z", "y"]], cause=kept, hint="remove the node from all users first")
 
 
-@pytest.mark.parametrize("holds_node", [True, False], ids=["a node in it", "no node in it"])
-def test_a_list_that_changes_later_does_not_change_the_node(lesson, holds_node):
-    x, y, z = nodes(lesson, "x", "y", "z")
-    parts = [x if holds_node else 1]
-    before = list(parts)
+def test_a_list_that_changes_later_does_not_change_the_node(lesson):
+    _, y, z = nodes(lesson, "x", "y", "z")
+    parts = [1]
     z.args, z.kwargs = (parts,), {"key": parts}
     parts.append(y)
     for kept in (z.args[0], z.kwargs["key"]):
         stale = (lambda kept: len(kept) == 2, "the node holds the caller's own list")
-        equal(list(kept), before, cause=stale, hint="`map_arg` makes new containers")
+        equal(list(kept), [1], cause=stale, hint="`map_arg` makes new containers")
 
 
 def test_an_input_is_replaced_wherever_it_is_by_any_argument(lesson):
@@ -123,21 +121,16 @@ def test_nodes_are_in_the_order_in_which_they_were_created(lesson):
     names = ["x", "relu", "tanh", "add", "output"]
     equal([node.name for node in graph.nodes], names)
     equal([node.name for node in reversed(graph.nodes)], names[::-1])
-    equal(len(graph.nodes), 5)
     equal([node.graph for node in graph.nodes], [graph] * 5)
 
 
-@pytest.mark.parametrize(("op", "target"), [("call_function", torch.relu), ("call_method", "Conv")])
-def test_a_node_is_named_after_its_target(lesson, op, target):
-    same_edits(lesson, lambda graph: [graph.create_node(op, target).name for _ in range(2)])
-
-
-def test_a_node_has_the_parts_that_it_was_created_with(lesson):
+def test_a_node_has_a_name_and_the_parts_that_it_was_created_with(lesson):
     def edit(graph):
         x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
         graph.call_module("linear", (x,), {"key": y}, type_expr=torch.Tensor)
         top = graph.call_function(max, (x, y), name="y.Z")
         graph.output((graph.get_attr("linear.weight"), top), tuple)
+        graph.call_method("Conv", (x,)), graph.call_method("Conv", (x,))
 
     same_edits(lesson, edit)
 
@@ -160,9 +153,12 @@ def test_a_node_moves_next_to_another(lesson, method, place, moved):
     same_edits(lesson, edit)
 
 
+MOVE = {"next": "append", "prev": "prepend"}
+
+
 def replace_the_neighbour(graph, node, side):
     graph.erase_node(getattr(node, side))
-    getattr(node, {"next": "append", "prev": "prepend"}[side])(graph.placeholder("new"))
+    getattr(node, MOVE[side])(graph.placeholder("new"))
 
 
 def erase_it_and_its_neighbour(graph, node, side):
@@ -171,7 +167,7 @@ def erase_it_and_its_neighbour(graph, node, side):
 
 
 def move_it_past_its_neighbour(graph, node, side):
-    getattr(getattr(node, side), {"next": "append", "prev": "prepend"}[side])(node)
+    getattr(getattr(node, side), MOVE[side])(node)
 
 
 @pytest.mark.parametrize(
@@ -302,24 +298,19 @@ def test_a_graph_is_copied_to_the_insertion_point_of_another(lesson):
     same_edits(lesson, edit)
 
 
-def test_a_node_may_become_none_in_the_copy(lesson):
+def test_a_node_may_become_none_in_the_copy_and_an_output_is_not_needed(lesson):
     def edit(graph):
-        source = diamond(type(graph)())
-        graph.graph_copy(source, {next(iter(source.nodes)): None})
+        source = type(graph)()
+        x = source.placeholder("x")
+        source.call_method("relu", (x,))
+        return graph.graph_copy(source, {x: None})
 
     same_edits(lesson, edit, hint="ask whether the node is a key")
 
 
-def test_a_copy_of_a_graph_without_an_output_is_none(lesson):
-    source = lesson.Graph()
-    source.placeholder("x")
-    equal(lesson.Graph().graph_copy(source, {}), None)
-
-
-@pytest.mark.parametrize("name", [*zoo.SMALL, "ResNet18"])
-def test_graphs_of_torch_are_copied(lesson, name):
-    model = zoo.skeleton("resnet18") if name == "ResNet18" else zoo.SMALL[name]().model
-    traced = fx.Tracer().trace(model)
+@pytest.mark.parametrize("build", cases.MODELS.values(), ids=cases.MODELS)
+def test_graphs_of_torch_are_copied(lesson, build):
+    traced = fx.Tracer().trace(build().model)
     graph = lesson.Graph()
     result = graph.graph_copy(traced, {})
     graph.output(result, traced.output_node().type)
@@ -361,8 +352,7 @@ def foreign(graph):
 FAULTS = {
     "late": lambda graph: graph.output_node().append(next(iter(graph.nodes))),
     "itself": lambda graph: (add := graph.output_node().prev).replace_input_with(add.args[0], add),
-    "foreign": lambda graph: graph.call_method("relu", (foreign(graph),)),
-    "nested": lambda graph: graph.call_method("relu", (), {"key": [{"key": (1, foreign(graph))}]}),
+    "foreign": lambda graph: graph.call_method("relu", (), {"key": [{"key": (1, foreign(graph))}]}),
 }
 
 

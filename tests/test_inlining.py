@@ -16,7 +16,6 @@ from tests.models.inlining import (
     BATCH,
     NUMBERS_HINT,
     SEVERAL,
-    Branching,
     Parent,
     Runs,
     Stateful,
@@ -161,14 +160,7 @@ def test_an_error_names_the_function_the_node_and_what_was_raised(lesson):
         return x * {}["factor"]
 
     _, gm = parent_of(nn.ReLU())
-    with refuses(
-        ValueError,
-        "missing",
-        "child",
-        "KeyError",
-        "factor",
-        hint="raise a `TraceError` for any `Exception` that the function raises",
-    ):
+    with refuses(ValueError, "missing", "child", "KeyError", "factor"):
         lesson.inline_function(gm, node_of(gm, "child"), missing)
 
 
@@ -194,27 +186,19 @@ def test_the_function_may_read_parameters_and_call_submodules(lesson):
 
 def test_relu_is_replaced_by_the_function_it_calls(lesson):
     model, gm = parent_of(nn.ReLU())
-    lesson.inline_module(gm, "child")
+    graph, add = gm.graph, node_of(gm, "add")
+    holds(lesson.inline_module(gm, "child") is gm, "gm itself", hint="return `gm`")
     equal(
         [node.name for node in gm.graph.nodes],
         ["x", "relu", "add", "output"],
         cause=(lambda names: "child" in names, "the call is still there"),
         hint="erase the call once its users have the result",
     )
-    same_as(gm, model, X)
-
-
-def test_the_module_is_edited_and_returned(lesson):
-    _, gm = parent_of(nn.ReLU())
-    graph = gm.graph
-    holds(lesson.inline_module(gm, "child") is gm, "gm itself", hint="return `gm`")
     holds(gm.graph is graph, "the same graph, edited")
-
-
-def test_the_code_is_generated_again(lesson):
-    _, gm = parent_of(nn.ReLU())
-    code = lesson.inline_module(gm, "child").code
+    holds(node_of(gm, "add") is add, "the very node", hint="record into the existing graph")
+    code = gm.code
     holds("self.child" not in code, "no call of `self.child`", got=code, hint="`gm.recompile()`")
+    same_as(gm, model, X)
 
 
 def test_every_call_of_the_target_is_replaced(lesson):
@@ -242,12 +226,11 @@ def test_a_target_that_the_module_does_not_have_is_refused(lesson):
 
 
 def test_a_target_that_is_never_called_changes_nothing(lesson):
-    gm = symbolic_trace(zoo.SMALL["UnusedResults"]().model)
+    _, gm = parent_of(nn.ReLU())
     gm.spare = nn.ReLU()
     before = rows(gm.graph)
     lesson.inline_module(gm, "spare")
     equal(rows(gm.graph), before, hint="replace only calls of the target")
-    holds(hasattr(gm, "spare"), "the submodule, which wasn't called, to be still there")
 
 
 def test_arguments_that_are_values_stay_values(lesson):
@@ -264,18 +247,10 @@ def test_arguments_that_are_values_stay_values(lesson):
 def test_parameters_are_read_where_they_are(lesson):
     model, gm = parent_of(nn.Linear(4, 3))
     lesson.inline_module(gm, "child")
-    equal(
-        targets(gm.graph, "get_attr"),
-        ["child.weight", "child.bias"],
-        cause=(is_value([]), "parameters are tensors in the graph, not `get_attr` nodes"),
-        hint="record a `get_attr` node with the path below the root",
-    )
+    hint = "record a `get_attr` node with the path below the root"
+    equal(targets(gm.graph, "get_attr"), ["child.weight", "child.bias"], hint=hint)
     same_as(gm, model, X)
-
-
-def test_gradients_reach_the_parameters_of_the_model(lesson):
-    model, gm = parent_of(nn.Linear(4, 3))
-    lesson.inline_module(gm, "child")(X).sum().backward()
+    gm(X).sum().backward()
     without = [name for name, each in model.named_parameters() if each.grad is None]
     equal(without, [], hint="a `get_attr` node reads the parameter itself")
 
@@ -295,20 +270,10 @@ def test_leaves_inside_the_callee_stay_calls_under_their_full_path(lesson):
     equal(
         targets(gm.graph),
         ["child.0", "child.1.0", "child.1.1"],
-        cause=[
-            (lambda found: len(found) < 3, "the callee was inlined deeper than one level"),
-            (is_value(["0", "1.0", "1.1"]), "the paths begin at the callee"),
-        ],
+        cause=(lambda found: len(found) < 3, "the callee was inlined deeper than one level"),
         hint="`Tracer` decides about leaves inside the callee; paths begin at the root",
     )
     same_as(gm, model, X)
-
-
-def test_a_callee_that_branches_on_a_value_is_refused(lesson):
-    _, gm = parent_of(Branching())
-    hint = "catch the callee's error, and name the node in yours"
-    with refuses(ValueError, "child", "Branching", "raceError", hint=hint):
-        lesson.inline_module(gm, "child")
 
 
 def test_afterwards_every_class_is_restored(lesson):
@@ -338,7 +303,6 @@ def test_indexing_a_known_result_leaves_no_node(lesson, result, index):
     equal(
         [node.name for node in gm.graph.nodes if "getitem" in node.name],
         [],
-        cause=(bool, "the users still index the structure, although its elements are known"),
         hint="if a user is a `getitem` with a known index, replace it with the element",
     )
 
@@ -402,37 +366,20 @@ def test_batch_norm_that_needs_the_number_itself_is_refused(lesson):
 def test_everything_is_inlined_at_every_level(lesson):
     model, gm = parent_of(deep())
     lesson.inline_all(gm)
-    equal(
-        targets(gm.graph),
-        [],
-        cause=(bool, "calls of modules inside other modules are left"),
-        hint="in `inline_all`, no module is a leaf",
-    )
+    equal(targets(gm.graph), [], cause=(bool, "calls of modules inside other modules are left"))
     same_as(gm, model, X)
 
 
-def test_all_other_nodes_stay_the_same_objects(lesson):
-    gm = symbolic_trace(nn.Sequential(Parent(nn.ReLU())))
-    add = node_of(gm, "add")
-    lesson.inline_all(gm)
-    holds(node_of(gm, "add") is add, "the very node", hint="record into the existing graph")
-
-
-@pytest.mark.parametrize(
-    ("callee", "error"),
-    [(branches, ValueError), (is_interrupted, KeyboardInterrupt)],
-    ids=["refused", "interrupted"],
-)
-def test_after_an_error_the_graph_is_as_before(lesson, callee, error):
-    gm = traced(nn.Sequential(nn.ReLU(), Runs(callee)))
-    before = [node.name for node in gm.graph.nodes]
-    with refuses(error):
+def test_after_an_interruption_the_graph_is_as_before(lesson):
+    gm = traced(nn.Sequential(nn.ReLU(), Runs(is_interrupted)))
+    before = [*gm.graph.nodes]
+    with refuses(KeyboardInterrupt):
         lesson.inline_all(gm)
     equal(
-        [node.name for node in gm.graph.nodes],
+        [*gm.graph.nodes],
         before,
         cause=(
-            lambda names: len(names) > len(before),
+            lambda nodes: len(nodes) > len(before),
             "nodes that were recorded before the error are still in the graph",
         ),
         hint="record all results first, erase the new nodes on any error, replace calls last",

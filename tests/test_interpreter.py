@@ -26,7 +26,8 @@ from tests.suite import engine, equal, holds, is_value, noting, refuses, same_gr
 from tests.suite.versions import that_run
 
 # `*args` and `**kwargs` belong to the stretch.
-MODELS = that_run([name for name in zoo.SMALL if name != "Variadic"])
+BUILD = {**zoo.SMALL, "ResNet18": zoo.resnet18}
+SMALL = that_run([name for name in zoo.SMALL if name != "Variadic"])
 ONE = torch.tensor(1.0)
 
 
@@ -194,32 +195,21 @@ def test_values_are_kept_on_request(lesson):
 # --- the whole: real models -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_the_zoo_returns_what_it_returns_when_called(lesson, name):
-    run = run_of(zoo.SMALL[name]())
+@pytest.mark.parametrize("name", [*SMALL, "ResNet18"])
+def test_a_model_returns_what_it_returns_when_called(lesson, name):
+    run = run_of(BUILD[name]())
     same_numbers(plain(lesson.Interpreter(run.module).run(*run.values)), run.expected)
-
-
-def test_resnet18_returns_what_it_returns_when_called(lesson):
-    run = run_of(zoo.resnet18())
-    same_numbers(lesson.Interpreter(run.module).run(*run.values), run.expected)
 
 
 # --- step 5: Transformer --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["EveryOpcode", "KeywordArguments", "NestedContainers", "Buffers"])
+@pytest.mark.parametrize("name", ["EveryOpcode", "KeywordArguments", "Buffers", "ResNet18"])
 def test_an_unchanged_graph_is_recorded_as_torch_records_it(lesson, name):
-    module = run_of(zoo.SMALL[name]()).module
-    ours, theirs = (each.Transformer(module).transform().graph for each in (lesson, fx))
-    same_graph(ours, theirs)
-
-
-def test_resnet18_is_recorded_and_computes_the_same(lesson):
-    run = run_of(zoo.resnet18())
-    transformed = lesson.Transformer(run.module).transform()
-    equal(len(transformed.graph.nodes), 71)
-    same_numbers(transformed(*run.values), run.expected)
+    run = run_of(BUILD[name]())
+    ours, theirs = (each.Transformer(run.module).transform() for each in (lesson, fx))
+    same_graph(ours.graph, theirs.graph)
+    same_numbers(ours(*run.values), run.expected)
 
 
 def test_a_recorded_placeholder_keeps_its_default(lesson):
@@ -268,9 +258,9 @@ def test_a_subclass_rewrites_the_graph(lesson):
 # --- step 6: ShapeProp ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_the_zoo_has_the_shapes_that_torch_says(lesson, name):
-    same_shapes(lesson, zoo.SMALL[name])
+@pytest.mark.parametrize("name", SMALL)
+def test_a_model_has_the_shapes_that_torch_says(lesson, name):
+    same_shapes(lesson, BUILD[name])
 
 
 # --- step 7: profile ------------------------------------------------------------------------------
@@ -299,14 +289,3 @@ def test_a_later_run_replaces_the_time_of_an_earlier_one(lesson):
     got = node_of(module, "neg").meta["seconds"]
     cause = (1000 < got < 1001, "the seconds of both runs were added up")
     holds(0 < got < 1000, "the time of the last run", got=got, cause=cause)
-
-
-def test_resnet18_has_a_table_with_one_line_per_node(lesson):
-    run = run_of(zoo.resnet18())
-    lines = lesson.profile(run.module, *run.values).splitlines()
-    figures = {name: figure for name, figure, *_ in map(str.split, lines)}
-    nodes = list(run.module.graph.nodes)
-    missing = [node.name for node in nodes if node.name not in figures]
-    equal(missing, [], hint="a line begins with the name of its node")
-    milliseconds = [f"{node.meta['seconds'] * 1e3:.3f}" for node in nodes]
-    equal([figures[node.name] for node in nodes], milliseconds)

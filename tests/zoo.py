@@ -109,8 +109,6 @@ def around(value: object) -> dict[str, object]:
 
 @specimen((2, 4))
 class LeafCalls(nn.Module):
-    """``call_module`` alone."""
-
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(4, 4)
@@ -122,8 +120,6 @@ class LeafCalls(nn.Module):
 
 @specimen((2, 4))
 class EveryOpcode(nn.Module):
-    """All six opcodes in one graph."""
-
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.rand(4))
@@ -135,8 +131,6 @@ class EveryOpcode(nn.Module):
 
 @specimen((2, 4), (2, 4))
 class KeywordArguments(nn.Module):
-    """Keyword arguments to a module, a function and a method."""
-
     def __init__(self):
         super().__init__()
         self.bilinear = nn.Bilinear(4, 4, 3)
@@ -157,8 +151,6 @@ class NestedContainers(nn.Module):
 
 @specimen((3, 4))
 class SliceByProxy(nn.Module):
-    """A slice whose end is a proxy."""
-
     def forward(self, x):
         return x[: x.size(0) - 1, None]
 
@@ -225,8 +217,6 @@ class AnythingToAMethod(nn.Module):
 
 @specimen((2, 4))
 class AnyDefault(nn.Module):
-    """A default of every kind."""
-
     def forward(
         self,
         x,
@@ -256,8 +246,6 @@ class AnyDefault(nn.Module):
 
 @specimen((2, 4))
 class AnyOutput(nn.Module):
-    """An output of every kind."""
-
     def forward(self, x):
         return x, tuple(PLAIN.values()), tuple(around(x.size(0)).values())
 
@@ -277,8 +265,6 @@ class Constants(nn.Module):
 
 @specimen((2, 4))
 class Buffers(nn.Module):
-    """Buffers, persistent or not, read as attributes."""
-
     def __init__(self):
         super().__init__()
         self.register_buffer("scale", torch.rand(4))
@@ -352,8 +338,6 @@ class Variadic(nn.Module):
 
 @specimen((2, 4), y=torch.ones(4))
 class KeywordOnly(nn.Module):
-    """Keyword-only parameters, with and without a default."""
-
     # No annotation of the result: torch loses it where it has to copy the function, and a tracer
     # that keeps it is right too.
     def forward(self, x: Tensor, *, y: Tensor, scale: float = 2.0):
@@ -385,8 +369,6 @@ class InPlace(nn.Module):
 
 @specimen((2, 4))
 class Operators(nn.Module):
-    """Reflected, unary, comparison and matrix operators."""
-
     def forward(self, x):
         y = 2 - x @ x.t() + (-x).abs().sum() ** 2 / 3
         return (y > 0) & ~(1 // (y + 5) < 0), 2**y % 3
@@ -421,8 +403,6 @@ class ReturnsStructure(nn.Module):
 
 @specimen((2, 4))
 class UnusedResults(nn.Module):
-    """Recorded, though it isn't used."""
-
     def __init__(self):
         super().__init__()
         self.idle = nn.Linear(4, 4)
@@ -436,8 +416,6 @@ class UnusedResults(nn.Module):
 
 @specimen()
 class NoInput(nn.Module):
-    """A forward without arguments."""
-
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.rand(3))
@@ -448,8 +426,6 @@ class NoInput(nn.Module):
 
 @specimen((2, 4))
 class EmptyForward(nn.Module):
-    """Nothing happens between the placeholder and the output."""
-
     def forward(self, x):
         return x
 

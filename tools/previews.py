@@ -1,7 +1,6 @@
 """Draw what a link to the site shows: ``python -m tools.previews``.
 
-One picture for each group of pages, and the icon for a phone's home screen, as PNG below
-``docs/assets/``. A browser takes them; the build doesn't need one.
+That is a PNG in ``docs/assets/``. A browser takes it; the build doesn't need one.
 """
 
 from __future__ import annotations
@@ -10,61 +9,36 @@ import io
 import shutil
 from pathlib import Path
 
-from drawing import Picture, draw, load
+from drawing import draw
 from drawing.figure import STYLE
-from kata.commands.card import course
 from kata.paths import ROOT
-from lessons import LESSONS
-from tools.pages.graph_fence import PICTURES
+from tools.pictures.recorded import recorded_gate
 
-ASSETS = ROOT / "docs" / "assets"
-# What a group says, and the picture beside it.
-GROUPS: dict[str, tuple[str, Picture]] = {
-    "home": ("Build torch.fx yourself", load("recorded_gate", PICTURES)),
-    "lessons": (f"{len(LESSONS)} lessons. PyTorch is the judge.", course()),
-    "pages": ("How PyTorch captures a graph", load("resnet18", PICTURES)),
-}
 PAGE = """<!doctype html><style>{style}
 body {{ margin: 0; width: 1200px; height: 630px; overflow: hidden; background: #fff; color: #1f2430;
         font: 32px system-ui, sans-serif; display: grid; grid-template-columns: 1fr 1fr; }}
 main {{ background: #0f4c5c; color: #fff; padding: 60px; }}
 h1 {{ font-size: 66px; line-height: 1.15; margin: 0 0 40px; }}
 svg.fx-graph {{ width: auto !important; height: 530px; max-width: 540px; margin: 50px 30px; }}
-</style><main><h1>{title}</h1><p>Short lessons, and PyTorch's own code checks every step.</p>
+</style><main><h1>Build torch.fx yourself</h1>
+<p>Short lessons, and PyTorch's own code checks every step.</p>
 <p><b>fx-kata</b></p></main>{svg}"""
-ICON = """<!doctype html><style>body {{ margin: 0; background: #0f4c5c; }}
-svg {{ width: 140px; height: 140px; margin: 20px; }}</style>{svg}"""
 
 
-def pages() -> dict[str, tuple[str, int, int]]:
-    """Each file's page, with the width and the height of its picture."""
-    style = STYLE.read_text(encoding="utf-8")
-    found = {
-        f"preview-{group}.png": (
-            PAGE.format(style=style, title=title, svg=draw(picture, "fx").svg),
-            1200,
-            630,
-        )
-        for group, (title, picture) in GROUPS.items()
-    }
-    logo = (ASSETS / "logo.svg").read_text(encoding="utf-8")
-    return {**found, "touch-icon.png": (ICON.format(svg=logo), 180, 180)}
-
-
-def write(folder: Path) -> None:
-    """Take all pictures, in as few colours as they need."""
+def write(file: Path) -> None:
+    """Take the picture, in as few colours as it needs."""
     from PIL import Image
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium") or shutil.which("google-chrome")
+    style = STYLE.read_text(encoding="utf-8")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        for file, (text, width, height) in pages().items():
-            page = browser.new_page(viewport={"width": width, "height": height})
-            page.set_content(text)
-            taken = Image.open(io.BytesIO(page.screenshot()))
-            taken.quantize(64).save(folder / file, optimize=True)
+        page = browser.new_page(viewport={"width": 1200, "height": 630})
+        page.set_content(PAGE.format(style=style, svg=draw(recorded_gate(), "fx").svg))
+        taken = Image.open(io.BytesIO(page.screenshot()))
+        taken.quantize(64).save(file, optimize=True)
 
 
 if __name__ == "__main__":
-    write(ASSETS)
+    write(ROOT / "docs/assets/preview.png")

@@ -48,15 +48,6 @@ class CreateArg(core.CreateArg):
     def create_arg(self, a: Any) -> Argument:
         """Return ``a`` in the form in which a node can hold it.
 
-        Args:
-            a: Any value that the traced code uses as an argument.
-
-        Raises:
-            NameError: A parameter that the root doesn't hold; the message names its shape and the
-                root's class.
-
-        In torch, ``Tracer.create_arg`` goes through all parameters, or all buffers, each time.
-
         >>> from torch.fx import Graph, Tracer
         >>> tracer = type("Mine", (CreateArg, Tracer), {})()
         >>> tracer.root, tracer.graph = nn.Linear(2, 2), Graph()
@@ -87,9 +78,6 @@ class CreateArg(core.CreateArg):
 
     def path_of_value(self, value: Any) -> str | None:
         """Return the path at which the root holds a value right now, or ``None``.
-
-        Args:
-            value: The object to look for, by identity.
 
         If the known path is missing or wrong, what the root has registered is read again.
         """

@@ -19,9 +19,6 @@ from .tracer import Tracer
 class ModulePathTracer(core.ModulePathTracer, Tracer):
     """Record, for each node, the path of the module whose ``forward`` made it.
 
-    Args:
-        **options: The options of ``Tracer``.
-
     >>> from torch import nn
     >>> tracer = ModulePathTracer(param_shapes_constant=True)
     >>> graph = tracer.trace(nn.Sequential(nn.ReLU()))
@@ -40,23 +37,13 @@ class ModulePathTracer(core.ModulePathTracer, Tracer):
 
 
 class LowerReluTracer(core.LowerReluTracer, Tracer):
-    """Trace through every ``nn.ReLU``; other modules are leaves if they are for ``Tracer``.
-
-    >>> from torch import nn
-    >>> graph = LowerReluTracer().trace(nn.Sequential(nn.ReLU()))
-    >>> [node.op for node in graph.nodes]
-    ['placeholder', 'call_function', 'output']
-    """
+    """Trace through every ``nn.ReLU``; other modules are leaves if they are for ``Tracer``."""
 
 
 class TaggingTracer(core.TaggingTracer, Tracer):
     """Put a tag on every node, as ``node.tag`` and as ``node.meta["tag"]``.
 
     A copy of a graph has a copy of ``meta``, and of no other attribute of a node.
-
-    Args:
-        tag: The tag; each tracer has its own.
-        **options: The options of ``Tracer``.
 
     >>> from copy import deepcopy
     >>> graph = deepcopy(TaggingTracer("encoder").trace(lambda x: x + 1))

@@ -50,9 +50,6 @@ def drop_unused_modules(gm: GraphModule) -> None:
     from ``gm`` itself, or from a container that ``gm`` has made to hold others: a plain
     ``nn.Module`` that no node refers to.
 
-    Args:
-        gm: The module.
-
     >>> from torch.fx import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.ReLU(), nn.Linear(2, 2)))
     >>> core.replace(gm.graph.find_nodes(op="call_module", target="0")[0], 1)

@@ -1,15 +1,12 @@
 """Unlike the core: what code that is written for torch's interpreters relies on.
 
-- ``initial_env`` gives values to nodes that then don't run.
+- ``initial_env`` gives values to nodes that then don't run; it is not changed.
 - Arguments and results are converted as the graph says: a graph with flat inputs takes containers.
-- ``boxed_run`` takes its arguments out of a list, so that each is freed after its last use.
+- ``boxed_run`` takes its arguments out of a list. An unused value is freed, too.
 - ``*args`` and ``**kwargs`` can be placeholders.
-- An error names the line of the model.
+- An error names the line of the model, and keeps its type and its arguments.
 - ``Transformer`` keeps metadata, and asks its tracer which modules are leaves.
 - ``ShapeProp`` runs on fake tensors.
-
-Better than in torch: an unused value is freed, ``initial_env`` is not changed, and an error keeps
-its type and its arguments.
 """
 
 from __future__ import annotations
@@ -34,10 +31,7 @@ if TYPE_CHECKING:
 
 
 class Interpreter(core.Interpreter):
-    """The core's interpreter, for all that torch's is used for.
-
-    In torch: ``torch.fx.Interpreter``.
-    """
+    """The core's interpreter, for all that torch's is used for."""
 
     extra_traceback = True
 
@@ -62,21 +56,11 @@ class Interpreter(core.Interpreter):
             initial_env: The values of nodes that needn't run.
             enable_io_processing: Whether ``args`` and the result are those of the module's
                 ``forward``, which the graph's code generator may have flattened.
-
-        >>> from torch import fx
-        >>> module = fx.symbolic_trace(lambda x: (x + 1) * 2)
-        >>> x, add, *_ = module.graph.nodes
-        >>> Interpreter(module).run(None, initial_env={add: 5})
-        10
         """
         return self.run_in({**(initial_env or {})}, args, enable_io_processing)
 
     def boxed_run(self, args_list: list[Any]) -> Any:
-        """Run the graph with the values in a list, which is emptied: nothing else holds them.
-
-        Args:
-            args_list: One value for each placeholder, in order.
-        """
+        """Run the graph with the values in a list, which is emptied: nothing else holds them."""
         placeholders = (node for node in self.graph.nodes if node.op == "placeholder")
         env = dict(zip(placeholders, args_list, strict=True))
         args_list.clear()
@@ -134,10 +118,7 @@ class RecordingTracer(Tracer):
 
 
 class Transformer(core.Transformer, Interpreter):
-    """The core's, which keeps the metadata of the nodes.
-
-    In torch: ``torch.fx.Transformer``.
-    """
+    """The core's, which keeps the metadata of the nodes."""
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
@@ -173,13 +154,6 @@ class ShapeProp(core.ShapeProp, Interpreter):
             tensors, which have a shape and no numbers.
 
     In torch: ``torch.fx.passes.shape_prop.ShapeProp``.
-
-    >>> import torch
-    >>> from torch import fx
-    >>> from torch._subclasses import FakeTensorMode
-    >>> module = fx.symbolic_trace(torch.nn.Linear(20_000, 10_000, device="meta"))
-    >>> ShapeProp(module, FakeTensorMode()).propagate(torch.ones(8, 20_000, device="meta")).shape
-    torch.Size([8, 10000])
     """
 
     def __init__(self, gm: GraphModule, fake_mode: Any = None) -> None:

@@ -46,7 +46,7 @@ class Placeholders(core.Placeholders):
 
         Args:
             root_fn: The function to trace. For a module: the ``forward`` of its class, or its own.
-            is_module: Whether the first parameter is ``self.root`` and no placeholder.
+            is_module: As in the core.
             concrete_args: Values to use instead of proxies, by name or, as a tuple, by position. If
                 the function has ``*args`` and at most one other parameter, ``self`` included, a
                 tuple says how many there are: ``input_0``, ``input_1`` and so on.
@@ -89,10 +89,7 @@ class Placeholders(core.Placeholders):
     ) -> tuple[Callable[..., Any], list[Any]]:
         """Create the placeholders of a function that takes any number of arguments.
 
-        Args:
-            root_fn: The function.
-            own: The name of ``self``, if that is the first argument.
-            values: The concrete value of each argument.
+        ``own`` is the name of ``self``, if that is the first argument.
         """
         names = [f"input_{number}" for number in range(len(values))]
         pairs = dict(zip(names, values, strict=True))
@@ -128,9 +125,6 @@ class Placeholders(core.Placeholders):
     def proxy_placeholder(self, parameter: Input) -> Any:
         """Create a placeholder, and return its proxy, or the concrete value of the parameter.
 
-        Args:
-            parameter: The target, the default and the type of the node.
-
         Each leaf of a concrete value gets a placeholder of its own, ``name_1``, ``name_2`` and so
         on. A leaf ``PH`` stays a proxy.
         """
@@ -163,11 +157,7 @@ def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
 
 
 def refuse_to_unpack(fn: Callable[..., Any], stars: list[str]) -> None:
-    """Refuse a decorated function that takes ``*args`` or ``**kwargs``.
-
-    Raises:
-        TypeError: It is one. Its decorator would get a proxy, and call the function with that.
-    """
+    """Refuse a decorated function that takes ``*args`` or ``**kwargs``."""
     if stars and inspect.unwrap(fn) is not fn:
         raise TypeError(
             f"{fn.__qualname__} is decorated and takes {' and '.join(stars)}: while tracing, that "
@@ -177,11 +167,7 @@ def refuse_to_unpack(fn: Callable[..., Any], stars: list[str]) -> None:
 
 
 def by_name(names: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
-    """Return a value for each parameter.
-
-    Raises:
-        RuntimeError: There are more, or fewer.
-    """
+    """Return a value for each parameter; refuse more of them, or fewer."""
     if len(names) != len(values):
         raise RuntimeError(
             f"the parameters are ({', '.join(names)}), but the number of concrete arguments is "

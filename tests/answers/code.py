@@ -37,7 +37,7 @@ def values_are_written_by_repr(lesson):
 # --- wrong: lines ---------------------------------------------------------------------------------
 
 
-@wrong("test_an_operator_computes_what_its_function_does", says="called as a function")
+@wrong("test_a_function_is_called_as_torch_writes_it", says="'add = x + y'")
 def operators_are_functions(lesson):
     """Calls ``operator.add`` by its name."""
     lesson.OPERATORS.clear()

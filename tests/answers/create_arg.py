@@ -55,7 +55,7 @@ def the_rest_is_delegated_to_oneself(lesson):
     )
 
 
-@wrong("test_an_unknown_type_is_refused_by_its_name", says="generated code cannot print")
+@wrong("test_what_generated_code_cannot_print_is_refused", says="generated code cannot print")
 def unknown_values_pass(lesson):
     """Takes an unknown value for a plain one."""
 

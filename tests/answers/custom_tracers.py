@@ -95,7 +95,10 @@ def answers_for_all_modules(lesson):
         return not isinstance(m, torch.nn.ReLU)
 
 
-@wrong("test_annotations_are_kept", says="`create_node` drops `type_expr`")
+@wrong(
+    "test_every_node_has_the_tag_and_nothing_else_is_changed",
+    says="annotation was not carried over",
+)
 def drops_the_annotation(lesson):
     """Forgets the last argument, as the well-known example does."""
 
@@ -125,7 +128,7 @@ def tags_proxies_only(lesson):
 
 @wrong(
     "test_an_operation_after_a_call_belongs_to_the_caller_again",
-    says="the keys of the table are the names of the nodes",
+    says="the keys of the table are the nodes' names",
 )
 def keys_by_name(lesson):
     """Notes the path under the node's name, where the node itself is asked for."""

@@ -91,7 +91,7 @@ def leaves_the_check_off(lesson):
 
 
 @wrong(
-    "test_after_an_error_the_graph_is_as_before",
+    "test_after_an_interruption_the_graph_is_as_before",
     says="nodes that were recorded before the error are still in the graph",
 )
 def leaves_half_of_it_behind(lesson):
@@ -103,7 +103,7 @@ def leaves_half_of_it_behind(lesson):
             return [self.record_call(call) for call in self.calls]
 
 
-@wrong("test_the_code_is_generated_again", says="`gm.recompile()`")
+@wrong("test_relu_is_replaced_by_the_function_it_calls", says="`gm.recompile()`")
 def forgets_to_recompile(lesson):
     """Edits the graph and leaves the generated code as it was."""
 

@@ -112,7 +112,10 @@ def the_path_begins_with_a_dot(lesson):
     searched_by(lesson, search)
 
 
-@wrong("test_the_first_of_two_names_is_the_path", says="the last name overwrote the first")
+@wrong(
+    "test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down",
+    says="the last name overwrote the first one",
+)
 def the_last_of_two_names_wins(lesson):
     """Lets each name of a shared module overwrite the one before."""
 

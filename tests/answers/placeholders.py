@@ -80,10 +80,7 @@ def self_is_known_by_its_name(lesson):
         return self.by_position(root_fn, len(args)), args
 
 
-@wrong(
-    "test_each_parameter_becomes_a_placeholder_in_order",
-    says="the first parameter was taken for `self`",
-)
+@wrong("test_the_arguments_are_the_proxies", says="the first parameter was taken for `self`")
 def the_first_parameter_is_always_self(lesson):
     """Leaves the first parameter out, even if the root is a function."""
 

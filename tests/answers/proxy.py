@@ -64,7 +64,10 @@ def attributes_are_fetched_at_once(lesson):
         return attribute
 
 
-@wrong("test_an_attribute_that_is_used_twice_is_one_node", says="each use created another node")
+@wrong(
+    "test_an_attribute_is_one_node_for_all_uses_and_another_if_it_is_read_again",
+    says="each use created another node",
+)
 def attributes_are_fetched_at_each_use(lesson):
     """Creates a ``getattr`` node at each use."""
     lesson.Attribute.node = property(
@@ -84,7 +87,7 @@ def a_method_of_the_attribute(lesson):
 # --- wrong: questions -----------------------------------------------------------------------------
 
 
-@wrong("test_the_truth_of_a_proxy_is_refused", says="it was taken as true or false")
+@wrong("test_a_proxy_has_no_truth_no_elements_and_no_number", says="was taken for a value")
 def a_proxy_is_always_true(lesson):
     """Leaves ``__bool__`` to Python, for which every object is true."""
     lesson.Proxy.__bool__ = lambda self: True
@@ -97,6 +100,18 @@ def the_tracer_is_not_asked(lesson):
     @on(lesson.Proxy)
     def __bool__(self):
         raise lesson.TraceError("no")
+
+
+@wrong(
+    "test_a_refusal_is_an_error_with_a_reason_that_is_raised",
+    says="what is wrong, then what to write instead",
+)
+def a_refusal_without_a_way_out(lesson):
+    """Says what is wrong, and leaves the reader there."""
+
+    @on(lesson.Proxy)
+    def __len__(self):
+        raise RuntimeError("the length of a proxy is unknown")
 
 
 @wrong("test_unpacking_into_names_is_indexing", says="another number of elements")

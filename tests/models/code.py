@@ -58,11 +58,8 @@ def same_lines(ours: list[str], theirs: list[str], **words: Any) -> None:
 
 def same_statements(actual: str, graph: fx.Graph) -> None:
     """Fail at the first line whose statement isn't torch's; what it frees isn't compared."""
-    ours, theirs = (
-        [line.partition(";")[0] for line in lines(text)]
-        for text in (actual, graph.python_code("self").src)
-    )
-    same_lines(ours, theirs)
+    both = lines(actual), lines(graph.python_code("self").src)
+    same_lines(*([line.partition(";")[0] for line in each] for each in both))
 
 
 def runnable(lesson: Any, graph: fx.Graph) -> Callable[..., Any]:

@@ -105,20 +105,22 @@ class Named(torch.Tensor):
     """A tensor of a class of its own."""
 
 
-class ModelOfItsClass(Model):
-    _tensor_constant0 = "text"
-
-
 class Unknown:
     """A class that the tracer doesn't know."""
 
 
 class HoldsMany(nn.Module):
-    """Has as many parameters, buffers and modules as it is told to."""
+    """Has as many parameters, buffers and modules as it is told to, and reads the parameters."""
 
     def __init__(self, size: int):
         super().__init__()
+        self.size = size
         for number in range(size):
             self.register_parameter(f"weight{number}", nn.Parameter(torch.zeros(1)))
             self.register_buffer(f"buffer{number}", torch.zeros(1))
             self.register_module(f"module{number}", nn.Identity())
+
+    def forward(self, x):
+        for number in range(self.size):
+            x = x + getattr(self, f"weight{number}")
+        return x

@@ -29,3 +29,11 @@ def plugged(lesson: Any) -> fx.Tracer:
     tracer = fx.Tracer()
     tracer.proxy = lambda node: lesson.Proxy(node, tracer)
     return tracer
+
+
+def unpacking(count: int) -> Callable[..., Any]:
+    """A function of ``x`` and ``y`` that unpacks ``x`` into so many names."""
+    scope: dict[str, Any] = {}
+    names = ", ".join(f"x{number}" for number in range(count))
+    exec(f"def function(x, y):\n    {names} = x\n    return [{names}]", scope)
+    return scope["function"]

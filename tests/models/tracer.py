@@ -8,7 +8,6 @@ from collections.abc import Callable
 import torch
 from torch import nn
 from torch.fx import Graph
-from torch.nn import functional as F
 
 from tests.suite import noting, same_graph
 from tests.suite.expect import Cause
@@ -52,12 +51,6 @@ def restored() -> bool:
     return nn.Module.__call__ is ORIGINAL_CALL and nn.Module.__getattr__ is ORIGINAL_GETATTR
 
 
-class DependsOnItsMode(nn.Module):
-    def forward(self, x):
-        x = F.dropout(x, training=self.training)
-        return x * 2 if torch.is_grad_enabled() else x
-
-
 class Failing(nn.Module):
     def forward(self, x):
         raise ValueError
@@ -76,16 +69,3 @@ class Waiting(nn.Module):
         x = self.relu(x)
         self.meanwhile()
         return self.relu(x * self.weight)
-
-
-class ReadsParameters(nn.Module):
-    def __init__(self, size: int):
-        super().__init__()
-        self.size = size
-        for number in range(size):
-            self.register_parameter(f"weight{number}", nn.Parameter(torch.zeros(1)))
-
-    def forward(self, x):
-        for number in range(self.size):
-            x = x + getattr(self, f"weight{number}")
-        return x

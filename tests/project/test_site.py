@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,14 +14,13 @@ import yaml
 
 from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
 from lessons import LESSONS
-from tests.project.stage import a_learner, play, python
-from tools import previews
+from tests.project.stage import a_learner, play
 from tools.pages import api, home, performance
 from tools.pages.differences import ROW, as_html, differences, differences_fence
 from tools.pages.lesson import FRONT_MATTER, LessonPage
 from tools.pages.plan import with_plans
 from tools.pages.road import KINDS, signposted
-from tools.pages.torch_places import UnknownPlaceError, installed, lines_of, linked, places_in
+from tools.pages.torch_places import UnknownPlaceError, linked
 
 SECTIONS = [
     "Why torch needs it",
@@ -35,6 +32,7 @@ SECTIONS = [
     "What torch does differently, and why",
     "In the real torch",
 ]
+GITHUB = "https://github.com/"
 every_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 
 
@@ -125,13 +123,11 @@ def test_a_lesson_begins_with_what_it_takes_and_ends_with_the_way_on(lesson, pag
 
 def test_a_name_in_torch_is_linked_to_its_lines_at_the_tag_that_is_pinned():
     row = "| `torch/fx/proxy.py` | `Proxy`, `Attribute.node` | both |"
-    place = r"https://github.com/pytorch/pytorch/blob/v[\d.]+/torch/fx/proxy.py"
-    lines = r"#L\d+-L\d+" if installed("torch") else ""
-    name = r"\[`[\w.]+`\]\(" + place + lines + r"\)"
+    place = GITHUB + r"pytorch/pytorch/blob/v[\d.]+/torch/fx/proxy.py#L\d+-L\d+"
+    name = r"\[`[\w.]+`\]\(" + place + r"\)"
     assert re.fullmatch(rf"\| `torch/fx/proxy.py` \| {name}, {name} \| both \|", linked(row))
-    if installed("torch"):
-        with pytest.raises(UnknownPlaceError, match="defines no Proxies"):
-            linked(row.replace("`Proxy`", "`Proxies`"))
+    with pytest.raises(UnknownPlaceError, match="defines no Proxies"):
+        linked(row.replace("`Proxy`", "`Proxies`"))
 
 
 def test_every_page_describes_itself_and_no_other():
@@ -158,19 +154,7 @@ def test_a_page_warns_of_traps(page):
 
 @every_lesson
 def test_every_place_in_the_real_torch_exists_where_the_page_says(page):
-    assert len(page.places) >= 4
-    assert missing(page.places) == []
-
-
-def missing(places: Iterable[tuple[str, str]]) -> list[str]:
-    """The places in torch, each a file and a name, that don't exist."""
-    return [f"{file}: {name}" for file, name in places if name not in names_in(file)]
-
-
-def names_in(file: str) -> set[str]:
-    """Return what a file of an installed package defines, without importing it."""
-    spec = importlib.util.find_spec(file.partition("/")[0])
-    return set(lines_of(Path(spec.origin).parents[1] / file))
+    assert linked(page.sections["In the real torch"]).count(f"]({GITHUB}") >= 4
 
 
 def settings() -> dict:
@@ -180,13 +164,9 @@ def settings() -> dict:
     return yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 
-@pytest.mark.parametrize(
-    ("path", "group"),
-    [("index.md", "home"), ("lessons/graph.md", "lessons"), ("setup.md", "pages")],
-)
-def test_a_published_page_says_what_a_link_to_it_shows(path: str, group: str):
-    page = SimpleNamespace(file=SimpleNamespace(src_uri=path), canonical_url="https://a/b.html")
-    page.title, page.meta = "A title", {"description": "What it is about."}
+def test_a_published_page_says_what_a_link_to_it_shows():
+    page = SimpleNamespace(title="A title", canonical_url="https://a/b.html")
+    page.meta = {"description": "What it is about."}
     templates = {
         "base.html": "{% block extrahead %}{% endblock %}",
         "main": (ROOT / "tools/pages/theme/main.html").read_text(encoding="utf-8"),
@@ -197,20 +177,8 @@ def test_a_published_page_says_what_a_link_to_it_shows(path: str, group: str):
     head = environment.get_template("main").render(page=page, config=config)
     assert 'property="og:title" content="A title"' in head
     assert 'property="og:description" content="What it is about."' in head
-    assert f'property="og:image" content="https://a/assets/preview-{group}.png"' in head
-
-
-@pytest.mark.parametrize("group", previews.GROUPS)
-def test_a_link_has_a_picture_of_at_most_sixty_kilobytes(group: str):
-    picture = ROOT / f"docs/assets/preview-{group}.png"
-    assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1200, 630)
-    assert picture.stat().st_size <= 60_000
-
-
-def test_no_address_is_written_where_a_fork_has_another():
-    assert settings()["site_url"] == ["SITE_URL", None]
-    assert settings()["repo_url"] == ["REPO_URL", ""]
-    assert settings()["edit_uri"] == ["EDIT_URI", ""]
+    assert 'property="og:image" content="https://a/assets/preview.png"' in head
+    assert (ROOT / "docs/assets/preview.png").exists()
 
 
 def pages_in(entries: object) -> Iterator[str]:
@@ -239,18 +207,8 @@ def test_the_home_page_lists_the_lessons_in_order_and_the_hours_of_each_part():
         (str(number), lesson.title, lesson.name, str(lesson.minutes))
         for number, lesson in enumerate(LESSONS, start=1)
     ]
-    heads = re.findall(r"^-   ### (.*)\n\n    about (\d+) hours", home.path(), re.MULTILINE)
-    minutes = Counter[str]()
-    for lesson in LESSONS:
-        minutes[lesson.part.capitalize()] += lesson.minutes
-    assert heads == [(part, f"{total / 60:.0f}") for part, total in minutes.items()]
-
-
-@every_lesson
-def test_a_solution_begins_with_what_all_of_it_does(lesson):
-    text = (ROOT / f"docs/solutions/{lesson.name}.md").read_text(encoding="utf-8")
-    opening = signposted(FRONT_MATTER.sub("", text)).partition("\n## ")[0]
-    assert f"It shows how to {lesson.summary}." in opening
+    hours = re.findall(r"^-   ### .*\n\n    about (\d+) hours", home.path(), re.MULTILINE)
+    assert f"about {sum(map(int, hours))} hours" in home.facts()
 
 
 def test_the_home_page_starts_with_a_clone_where_its_address_is_known(monkeypatch):
@@ -277,10 +235,8 @@ def test_every_comment_of_a_page_becomes_its_piece():
 
 
 def test_the_page_about_performance_begins_with_a_bar_for_each_lesson():
-    rows = re.findall(r"<code>(\w+)</code>.*?width:(\d+)%.*?>(\d\.\d\d)<", performance.chart())
-    assert {name for name, *_ in rows} == {lesson.name for lesson in LESSONS} | {"finale"}
-    for _, width, ratio in rows:
-        assert int(width) == pytest.approx(100 * float(ratio) / performance.HIGHEST, abs=1)
+    rows = re.findall(r"<code>(\w+)</code>.*?width:\d+%", performance.chart())
+    assert set(rows) == {lesson.name for lesson in LESSONS} | {"finale"}
 
 
 def test_the_chain_shows_what_the_first_command_prints():
@@ -289,27 +245,12 @@ def test_the_chain_shows_what_the_first_command_prints():
         assert play("check", "chain").screen in page
 
 
-def test_what_the_build_imports_of_ours_needs_no_torch():
-    names = ("api", "differences", "extension", "quoting", "graph_fence")
-    modules = ", ".join(f"tools.pages.{name}" for name in names)
-    without = "import sys; sys.modules.update(torch=None, torchvision=None)"
-    done = python("-c", f"{without}; import {modules}")
-    assert done.returncode == 0, done.stderr
-
-
 # --- the pages about the solutions: every difference from torch, and where torch does it
 
 
 def section(lesson: str, title: str) -> str:
     page = (ROOT / f"docs/solutions/{lesson}.md").read_text(encoding="utf-8")
     return signposted(page).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-
-
-@every_lesson
-def test_a_page_shows_the_differences_that_its_lesson_has(lesson):
-    fence = f"```differences\n{lesson.name}\n```"
-    shown = fence in section(lesson.name, "Where ours differs")
-    assert shown == any(differences(lesson.name))
 
 
 def test_a_difference_is_a_row_of_two_sentences():
@@ -322,9 +263,7 @@ def test_a_difference_is_a_row_of_two_sentences():
 @every_lesson
 def test_every_counterpart_exists_in_torch(lesson):
     table = section(lesson.name, "In torch")
-    places = list(places_in(table))
-    assert len(places) >= 3
-    assert missing(places) == []
+    assert linked(table).count(f"]({GITHUB}") >= 3
     # File, name, and a word or two about what it does.
     told = re.compile(r"\| `[\w/.]+` \| `[\w.]+` \| .*[a-z]{3}.* \|")
     assert all(told.fullmatch(row) for row in table.splitlines() if row.startswith("| `"))

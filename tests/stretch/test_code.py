@@ -59,15 +59,11 @@ def halved(x):
     return x / 2
 
 
-def tripled(x):
-    return x * 3
-
-
 def test_wrapped_functions_stay_wrapped_in_the_code(lesson):
     graph = traced(lambda x: x)
     (x, output) = graph.nodes
     with graph.inserting_before(output):
-        for function in (halved, tripled, halved):
+        for function in (halved, halved):
             x = graph.call_function(function, (x,))
             x.meta["is_wrapped"] = True
     output.args = (x,)
@@ -98,30 +94,22 @@ def test_a_graph_without_an_output_becomes_a_function(lesson):
     equal(runnable(lesson, fx.Graph())(), None)
 
 
-@pytest.mark.parametrize("graph", [call(getattr, "x", "shape"), traced(lambda x: x.T.mT)])
-def test_attributes_are_written_with_a_dot(lesson, graph):
+OPERATORS = torch.ops.aten.relu.default, torch.ops.aten.relu, torch.ops.higher_order.cond
+
+
+@pytest.mark.parametrize(
+    "graph", [traced(lambda x: x.T.mT), *(call(each, "x", inputs="x") for each in OPERATORS)]
+)
+def test_attributes_and_operators_of_torch_are_written_as_paths(lesson, graph):
     same_code(lesson.python_code(graph)[0], graph)
 
 
-@pytest.mark.parametrize("path", ["aten.relu.default", "aten.relu", "higher_order.cond"])
-def test_an_operator_of_torch_is_written_as_its_path(lesson, path):
-    graph = call(operator.attrgetter(path)(torch.ops), "x", inputs="x")
-    same_code(lesson.python_code(graph)[0], graph)
-
-
-def test_nodes_with_the_same_name_get_different_variables(lesson):
+def test_nodes_may_share_a_name_or_be_named_like_a_keyword(lesson):
     graph = traced(lambda x: torch.sin(x) + torch.cos(x))
     _, sin, cos, add, _ = graph.nodes
-    cos.name = add.name = sin.name
+    cos.name, add.name = sin.name, "None"
     x = torch.rand(2)
     same_numbers(runnable(lesson, graph)(x), x.sin() + x.cos())
-
-
-def test_a_node_is_written_as_its_name_in_a_named_tuple(lesson):
-    graph = fx.Graph()
-    x, y = graph.placeholder("x"), graph.placeholder("y")
-    text = lesson.CodeWriter(graph).argument([zoo.Pair(x, y)])
-    equal(eval(text, {"x": 1, "y": 2, "tests_zoo_Pair": zoo.Pair}), [zoo.Pair(1, 2)])
 
 
 # --- text that Python would read differently ------------------------------------------------------
@@ -167,11 +155,9 @@ def test_a_module_may_be_named_like_a_keyword(lesson):
     same_numbers(module(torch.tensor([-1.0, 1.0])), torch.tensor([0.0, 1.0]))
 
 
-@pytest.mark.parametrize("name", ["0", "shape"])
-def test_an_attribute_may_have_any_name(lesson, name):
+def test_an_attribute_may_have_any_name(lesson):
     module = nn.Sequential(nn.ReLU())
-    module.shape = module[0]
-    equal(runnable(lesson, call(getattr, "x", name, inputs="x"))(module), module[0])
+    equal(runnable(lesson, call(getattr, "x", "0", inputs="x"))(module), module[0])
 
 
 def same(value):
@@ -243,16 +229,17 @@ def test_the_lessons_code_generator_can_be_subclassed(lesson):
     equal(lesson.GraphModule({}, graph)(1), (2, 2))
 
 
-def test_a_transformer_changes_the_body(lesson):
-    def count_calls(body):
-        return ["self.calls = getattr(self, 'calls', 0) + 1\n", *body]
+def test_transformers_of_the_body_are_nested_and_removed_after_the_block(lesson):
+    def adding(text):
+        return lambda before: lambda body: [f"{text}\n", *(before(body) if before else body)]
 
-    graph = traced(lambda x: x + 1)
-    with graph.on_generate_code(lambda _: count_calls):
+    graph = traced(lambda x: x)
+    graph.on_generate_code(adding("first = 1"))  # not in a block: it stays
+    with graph.on_generate_code(adding("second = 2")):
         module = lesson.GraphModule({}, graph)
-    equal((module(1), module(1), module.calls), (2, 2, 2))
+    equal(lines(module.code)[1:3], ["second = 2", "first = 1"])
     module.recompile()
-    holds("calls" not in module.code, "outside of the block nothing is changed", got=module.code)
+    equal(lines(module.code)[1:], ["first = 1", "return x"])
 
 
 def with_pytrees() -> tuple[nn.Module, fx.Graph, tuple]:
@@ -309,22 +296,15 @@ def test_the_leaves_of_containers_may_be_annotated(lesson):
     same_numbers(lesson.GraphModule(model, graph)(*inputs), model(*inputs))
 
 
-def test_a_result_without_a_structure_stays_unchanged(lesson):
-    model, graph, inputs = with_pytrees()
-    info = graph._codegen.pytree_info._replace(out_spec=None)
-    graph.set_codegen(lesson.PyTreeCodeGen(info))
-    equal(type(lesson.GraphModule(model, graph)(*inputs)), list)
-    equal(graph._codegen.process_outputs([1, 2]), [1, 2])
-
-
 def test_the_code_generator_flattens_and_rebuilds_containers(lesson):
     args = {"x": {"a": fx.PH}}
     graph = fx.Tracer().trace(lambda x: {"y": x["a"] * 2, "z": (x["a"],)}, args)
-    codegen = lesson.PyTreeCodeGen(graph._codegen.pytree_info)
-    equal(list(codegen.process_inputs({"a": 1})), [1])
-    equal(codegen.process_outputs([1, 2]), {"y": 1, "z": (2,)})
-    graph = fx.Tracer().trace(lambda x: x["a"], args)
-    equal(lesson.PyTreeCodeGen(graph._codegen.pytree_info).process_outputs([3]), 3)
+    info = graph._codegen.pytree_info
+    equal(list(lesson.PyTreeCodeGen(info).process_inputs({"a": 1})), [1])
+    equal(lesson.PyTreeCodeGen(info).process_outputs([1, 2]), {"y": 1, "z": (2,)})
+    graph.set_codegen(lesson.PyTreeCodeGen(info._replace(out_spec=None)))
+    equal(graph._codegen.process_outputs([1, 2]), [1, 2])
+    equal(lesson.GraphModule({}, graph)({"a": 1}), [2, 1])
 
 
 # --- the state ------------------------------------------------------------------------------------
@@ -375,20 +355,14 @@ def test_a_deep_copy_of_a_subclass_is_one_whatever_its_constructor_takes(lesson)
     equal((module(1), isinstance(module, Named)), (2, True))
 
 
-def test_printing_shows_the_code(lesson):
-    module = sine(lesson, class_name="Sine")
-    holds(str(module).startswith("Sine()") and module.code in str(module), "name and code")
-
-
 # --- submodules -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["state", "readable"])
 @pytest.mark.parametrize("kind", ["GraphModule", "LazyGraphModule"])
-def test_a_child_may_have_such_a_name(lesson, kind, name):
-    model = nn.ModuleDict({name: nn.Linear(2, 2)})
-    module = getattr(lesson, kind)(model, calling(name))
-    same_numbers(module(x := torch.rand(2)), model[name](x))
+def test_a_child_may_have_such_a_name(lesson, kind):
+    model = nn.ModuleDict({"state": nn.Linear(2, 2)})
+    module = getattr(lesson, kind)(model, calling("state"))
+    same_numbers(module(x := torch.rand(2)), model["state"](x))
 
 
 @pytest.mark.beyond("it is installed, and then the call calls the method")
@@ -443,21 +417,14 @@ def test_a_copy_computes_the_same(lesson, duplicate, name):
     same_numbers(twin(*specimen.inputs), specimen.eager())
 
 
-@pytest.mark.beyond("it is traced again: names are new, and stack traces are lost")
-def test_pickling_keeps_names_types_and_metadata(lesson):
-    graph = traced(lambda x: halved(x))
-    (node,) = graph.find_nodes(op="call_function", target=operator.truediv)
-    node.name, node.type, node.stack_trace = "half", torch.Tensor, "a line"
+@pytest.mark.beyond("it stores the code and traces that: names are new, and `iadd` becomes `add`")
+def test_pickling_keeps_targets_names_types_and_metadata(lesson):
+    node = only_call(graph := call(operator.iadd, "x", 1, inputs="x"))
+    node.name, node.type, node.stack_trace = "more", torch.Tensor, "a line"
     node.meta["is_wrapped"] = True
     twin = only_call(pickle.loads(pickle.dumps(lesson.GraphModule({}, graph))).graph)
-    equal((twin.name, twin.type, twin.stack_trace), ("half", torch.Tensor, "a line"))
-    equal(twin.meta.get("is_wrapped"), True)
-
-
-@pytest.mark.beyond("it stores the code and traces that, which makes `add` of `iadd`")
-def test_pickling_keeps_in_place_operators(lesson):
-    module = lesson.GraphModule({}, call(operator.iadd, "x", 1, inputs="x"))
-    same_graph(pickle.loads(pickle.dumps(module)).graph, module.graph)
+    equal((twin.target, twin.name, twin.type), (operator.iadd, "more", torch.Tensor))
+    equal((twin.stack_trace, twin.meta.get("is_wrapped")), ("a line", True))
 
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec:FutureWarning")
@@ -529,6 +496,7 @@ def test_the_source_of_forward_is_found(lesson):
 
 def test_print_readable_shows_the_code_in_its_class_and_in_those_inside(lesson, capsys):
     module = lesson.GraphModule({"inner": sine(lesson)}, calling("inner"), class_name="Outer")
+    holds(module.code in str(module), "`print` shows the code", got=str(module))
     text = module.print_readable()
     equal(capsys.readouterr().out.strip(), text.strip())
     head = "class Outer(torch.nn.Module):\n    def forward(self, x)"
@@ -583,13 +551,6 @@ def test_a_container_may_have_a_name_that_is_in_the_text_of_a_literal(lesson):
     equal(lesson.GraphModule({}, graph)([1]), [1, math.inf])
 
 
-def test_a_node_may_be_named_like_a_keyword(lesson):
-    graph = traced(lambda x: torch.sin(x))
-    _, node, _ = graph.nodes
-    node.name = "None"
-    same_code(lesson.python_code(graph)[0], graph)
-
-
 def test_the_file_of_the_code_is_the_one_that_the_graph_names(lesson):
     graph = traced(lambda x: torch.sin(x))
     graph._co_fields = {"co_filename": "model.py", "co_firstlineno": 7, "co_name": "forward"}
@@ -600,37 +561,11 @@ def test_the_file_of_the_code_is_the_one_that_the_graph_names(lesson):
 
 @pytest.mark.parametrize("operator", [torch.ops.aten.sigmoid, torch.ops.aten.sigmoid.default])
 def test_a_module_with_an_operator_of_aten_is_pickled(lesson, operator):
-    graph = call(operator, "x", inputs="x")
-    module = pickle.loads(pickle.dumps(lesson.GraphModule({}, graph)))
-    equal(only_call(module.graph).target, operator)
-    same_numbers(module(x := torch.rand(3)), x.sigmoid())
+    module = lesson.GraphModule({}, call(operator, "x", inputs="x"))
+    equal(only_call(pickle.loads(pickle.dumps(module)).graph).target, operator)
 
 
-# --- methods of a graph, and folders --------------------------------------------------------------
-
-
-@pytest.mark.unasked
-def test_the_root_of_the_code_may_have_any_name(lesson):
-    graph = lesson.Graph()
-    graph.output(graph.get_attr("layer.weight"))
-    code = graph.python_code("root")
-    holds("layer_weight = root.layer.weight" in lines(code.src), "the root's name", got=code.src)
-    equal(code.globals["torch"], torch)
-
-
-@pytest.mark.unasked
-def test_body_transformers_are_nested_and_removed_after_the_block(lesson):
-    graph = lesson.Graph()
-    graph.output(graph.placeholder("x"))
-
-    def adding(text):
-        return lambda before: lambda body: [f"{text}\n", *(before(body) if before else body)]
-
-    graph.on_generate_code(adding("first = 1"))  # not in a block: it stays
-    with graph.on_generate_code(adding("second = 2")):
-        inside = lines(graph.python_code("self").src)
-    equal(inside[1:3], ["second = 2", "first = 1"])
-    equal(lines(graph.python_code("self").src)[1:], ["first = 1", "return x"])
+# --- folders --------------------------------------------------------------------------------------
 
 
 def imported_from(folder, monkeypatch):

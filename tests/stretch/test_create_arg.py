@@ -126,21 +126,12 @@ def test_the_error_for_a_foreign_parameter_names_its_shape_and_the_class_of_the_
         tracer.create_arg(nn.Parameter(torch.rand(7, 3)))
 
 
-class NameTaken(nn.Module):
-    """Has a parameter under the name that the first constant would get."""
-
-    def __init__(self):
-        super().__init__()
-        self._tensor_constant0 = nn.Parameter(torch.rand(2))
-
-    def forward(self, x):
-        return x + torch.ones(2)
-
-
 @pytest.mark.beyond("torch asks `hasattr`, which makes a node where a parameter has the name")
 def test_the_search_for_a_free_name_is_not_recorded(lesson):
-    graph = plugged(lesson).trace(NameTaken())
-    equal([node.target for node in graph.find_nodes(op="get_attr")], ["_tensor_constant1"])
+    model = zoo.Constants()
+    model._tensor_constant0 = nn.Parameter(torch.rand(4))
+    reads = [node.target for node in plugged(lesson).trace(model).find_nodes(op="get_attr")]
+    equal(reads, ["attribute", "_tensor_constant1", "_tensor_constant2"])
 
 
 # --- cost -----------------------------------------------------------------------------------------

@@ -100,14 +100,11 @@ def test_wrapped_functions_stay_calls(lesson):
     equal(gm(X).tolist(), (X * 2 + 1.0).tolist())
 
 
-def test_inlined_nodes_have_the_modules_around_the_call(lesson):
+def test_new_nodes_have_the_modules_around_the_call(lesson):
     model = nn.Sequential(nn.Sequential(nn.Linear(4, 4)))
     gm = lesson.inline_all(symbolic_trace(model))
     callee = (is_value(["0.0"]), "new nodes have the stack of the callee alone")
     equal(list(node_of(gm, "linear").meta["nn_module_stack"]), ["0", "0.0"], cause=callee)
-
-
-def test_nodes_that_replace_a_function_have_its_module_stack(lesson):
     _, gm = parent_of(nn.ReLU())
     lesson.inline_function(gm, node_of(gm, "child"), lambda x: x.clamp(min=0))
     equal(list(node_of(gm, "clamp").meta["nn_module_stack"]), ["child"])

@@ -23,10 +23,10 @@ from torch.fx import Graph
 from torch.nn import functional as F
 
 from tests import random_models, zoo
+from tests.models.create_arg import HoldsMany
 from tests.models.tracer import (
     META,
     Failing,
-    ReadsParameters,
     Waiting,
     call_targets,
     restored,
@@ -59,13 +59,6 @@ class Boxes(list):
         return f"Boxes({super().__repr__()})"
 
 
-class Options(dict):
-    """A dict of a class of its own, which can't be made from another dict."""
-
-    def __init__(self, **options):
-        super().__init__(**options)
-
-
 @dataclass
 class Record(OrderedDict):
     """A dataclass that is a dict, such as the outputs of some libraries."""
@@ -91,11 +84,6 @@ CONTAINERS = {
 def test_a_container_of_a_class_of_its_own_keeps_its_class(lesson, name):
     x = torch.ones(2)
     equal(repr(lesson.symbolic_trace(CONTAINERS[name])(x)), repr(CONTAINERS[name](x)))
-
-
-def test_a_dict_whose_class_takes_other_arguments_is_a_plain_one(lesson):
-    got = lesson.symbolic_trace(lambda x: Options(a=x))(torch.ones(2))
-    equal(type(got), dict)
 
 
 @pytest.mark.gpu
@@ -161,11 +149,10 @@ def named_relu(x):
     return F.relu(x)
 
 
-@pytest.mark.parametrize("root", [nn.ReLU(), zoo.SMALL["LeafCalls"]().model, named_relu], ids=type)
+@pytest.mark.parametrize("root", [nn.ReLU(), named_relu], ids=type)
 def test_the_tracer_has_the_name_of_its_root(lesson, root):
     ours, theirs = tracer_with(lesson), torch.fx.Tracer()
-    before = [(tracer.root_module_name, tracer.submodule_paths) for tracer in (ours, theirs)]
-    equal(*before)
+    equal(ours.root_module_name, theirs.root_module_name)
     for tracer in (ours, theirs):
         tracer.trace(root)
     equal(ours.root_module_name, theirs.root_module_name)
@@ -363,24 +350,19 @@ def uses_wrapped(x):
     return decorated(wrapped_by_name(x), 2) + len(x)
 
 
-def test_a_wrapped_function_is_one_node(lesson):
+def test_a_wrapped_function_is_one_node_and_is_restored(lesson):
+    before = (decorated, wrapped_by_name)
     with noting(cause=(came_from_a_proxy, WRAPPED)):
         graph = lesson.Tracer().trace(uses_wrapped)
     same_graph(graph, torch.fx.Tracer().trace(uses_wrapped), meta=("is_wrapped",))
-
-
-WRAPPED = "a function that the user wrapped with `torch.fx.wrap` was traced through"
-
-
-def test_after_a_trace_wrapped_functions_are_restored(lesson):
-    before = (decorated, wrapped_by_name)
-    with noting(cause=WRAPPED):
-        lesson.Tracer().trace(uses_wrapped)
     holds(
         (decorated, wrapped_by_name) == before and "len" not in globals(),
         "the module's globals as before, a builtin's shadow removed",
     )
     equal(decorated(torch.ones(2), scale=3).tolist(), [3.0, 3.0])
+
+
+WRAPPED = "a function that the user wrapped with `torch.fx.wrap` was traced through"
 
 
 def test_a_wrapped_function_finds_a_nested_proxy(lesson):
@@ -516,21 +498,6 @@ def test_a_proxy_of_any_class_is_refused_as_a_key(lesson):
         with_own_proxies(lesson).trace(lambda x: x.view({(1, x): 1}))
 
 
-class WithScripted(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scripted = torch.jit.script(nn.ReLU())
-
-    def forward(self, x):
-        return self.scripted(x) + self.scripted.forward(x)
-
-
-@pytest.mark.unasked
-def test_a_method_of_a_scripted_module_is_called_on_what_the_model_holds(lesson):
-    for tracer in (lesson.Tracer(), with_own_proxies(lesson)):
-        same_graph(tracer.trace(WithScripted()), torch.fx.Tracer().trace(WithScripted()))
-
-
 def test_preserved_metadata_is_written_on_nodes(lesson):
     origin = next(iter(torch.fx.symbolic_trace(named_relu).graph.nodes))
     origin.meta["custom"] = {"origin": "here"}
@@ -546,19 +513,6 @@ def stack_traces(tracer: torch.fx.Tracer, model: nn.Module) -> dict[str, str]:
     """The stack trace of each node, by its name."""
     tracer.record_stack_traces = True
     return {node.name: node.stack_trace or "" for node in tracer.trace(model).nodes}
-
-
-@pytest.mark.unasked
-def test_stack_traces_are_torchs_without_the_lines_of_the_tracer(lesson):
-    ours, theirs = (
-        stack_traces(tracer, nn.Sequential(nn.Linear(4, 2), EachKind()))
-        for tracer in (lesson.Tracer(), torch.fx.Tracer())
-    )
-    equal(list(ours), list(theirs))
-    for name, trace in ours.items():  # torch's ends with lines of its own
-        equal(trace, theirs[name][: len(trace)])
-        equal("solutions" in trace, False)
-    holds("in forward" in ours["_0"], "the first line of the model, if no user's is there")
 
 
 class EachKind(nn.Module):
@@ -581,7 +535,11 @@ class EachKind(nn.Module):
 
 @pytest.mark.beyond("they end with two lines of torch/fx/proxy.py")
 def test_a_stack_trace_ends_with_the_line_of_the_model(lesson):
-    traces = stack_traces(lesson.Tracer(), EachKind())
+    traces, theirs = (
+        stack_traces(each, EachKind()) for each in (lesson.Tracer(), torch.fx.Tracer())
+    )
+    for name, trace in traces.items():  # torch's ends with lines of its own
+        equal([trace, "solutions" in trace], [theirs[name][: len(trace)], False])
     last = {name: trace.splitlines()[-1].strip() for name, trace in traces.items() if trace}
     for name in ("mul", "relu", "layers_0", "weight", "getitem", "sqrt"):
         equal(last[name].partition(" = ")[0].partition(",")[0], name)
@@ -610,7 +568,7 @@ def test_the_tracer_can_be_copied(lesson):
 @pytest.mark.beyond("torch scans all parameters for each one that is read")
 def test_reading_a_parameter_costs_the_same_in_a_large_model(lesson):
     def trace(size: int) -> Callable[[], object]:
-        model = ReadsParameters(size)
+        model = HoldsMany(size)
         return lambda: lesson.Tracer().trace(model)
 
     is_linear(trace, 200, "parameters")

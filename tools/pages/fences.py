@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 # Indented, quoted, with any words after the language.
-OPENING = re.compile(r"^(?P<prefix>[ \t>]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`\n]*)$")
+OPENING = re.compile(r"^(?P<prefix>[ \t>]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`\n]*)$", re.MULTILINE)
+# To the next line with the same prefix and the same ticks.
+FENCE = re.compile(
+    OPENING.pattern + r"\n(?P<text>(?:.*\n)*?)(?P=prefix)(?P=ticks)[ \t]*$", re.MULTILINE
+)
 # Markdown takes a fence after a bullet for code within the line: it would be shown, not run.
 AFTER_A_BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:`{3,}|~{3,})[^`]*$")
 LANGUAGE = re.compile(r"\s*\{?\s*\.?(?P<language>[\w+-]*)")
@@ -64,40 +68,24 @@ class Fence:
         return "".join(f"{self.prefix}{line}".rstrip() + "\n" for line in text.splitlines())
 
 
-@dataclass
-class Open:
-    """A fence whose end isn't met yet."""
-
-    opening: re.Match[str]
-    start: int
-    first: int
-    lines: list[str] = field(default_factory=list)
-
-    def is_closed_by(self, line: str) -> bool:
-        prefix = self.opening["prefix"]
-        return line.startswith(prefix) and line[len(prefix) :].rstrip() == self.opening["ticks"]
-
-    def closed(self, last: int, end: int) -> Fence:
-        prefix, info = self.opening["prefix"], self.opening["info"].strip()
-        text = "\n".join(line.removeprefix(prefix) for line in self.lines)
-        return Fence(info, prefix, text, self.start, end, slice(self.first, last))
-
-
 def fences(page: str) -> Iterator[Fence]:
-    """Yield the fences of a page in order; what is within a fence is text."""
-    current: Open | None = None
-    start = 0
-    for number, line in enumerate(page.splitlines(keepends=True), start=1):
-        end, bare = start + len(line), line.rstrip("\n")
-        if current is not None and current.is_closed_by(bare):
-            yield current.closed(start, start + len(bare))
-            current = None
-        elif current is not None:
-            current.lines.append(bare)
-        elif opening := OPENING.match(bare):
-            current = Open(opening, start, end)
-        elif AFTER_A_BULLET.match(bare):
+    """Yield the fences of a page in order; what is within a fence is text.
+
+    Raises:
+        FenceError: A fence is never closed, or is on the line of a bullet.
+    """
+    for number, line in enumerate(without_fences(page).splitlines(), start=1):
+        if OPENING.match(line):
+            raise FenceError(f"line {number}: never closed")
+        if AFTER_A_BULLET.match(line):
             raise FenceError(f"line {number}: put the fence on a line of its own")
-        start = end
-    if current is not None:
-        raise FenceError(f"line {page.count(chr(10), 0, current.start) + 1}: never closed")
+    for found in FENCE.finditer(page):
+        lines = found["text"].splitlines()
+        text = "\n".join(line.removeprefix(found["prefix"]) for line in lines)
+        inner = slice(*found.span("text"))
+        yield Fence(found["info"].strip(), found["prefix"], text, *found.span(), inner)
+
+
+def without_fences(page: str) -> str:
+    """The page with every fence blank, so that nothing within is taken for a heading."""
+    return FENCE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), page)

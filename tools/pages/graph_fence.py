@@ -1,13 +1,6 @@
 """The fence of the site's pages: the name of a picture becomes the picture.
 
-In ``mkdocs.yml``, below ``pymdownx.superfences``::
-
-    custom_fences:
-      - name: fx-graph
-        class: fx-graph
-        format: !!python/name:tools.pages.graph_fence.fence
-
-and on a page, the options being optional::
+The options are optional::
 
     ```fx-graph
     resnet18
@@ -20,21 +13,12 @@ What `plays: once` begins empty, and plays when a reader first sees it.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from drawing.figure import figure
-from drawing.picture import PictureError, load
+from tools.pictures.gallery import GALLERY
 
-PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 OPTIONS = ("caption", "plays")
-
-
-class Request(NamedTuple):
-    """The picture and the options that a fence asks for."""
-
-    name: str
-    options: dict[str, str]
 
 
 def fence(
@@ -43,30 +27,32 @@ def fence(
     """Turn a fence's text into a figure, as ``pymdownx.superfences`` asks for it.
 
     Raises:
-        SuperFencesException: There is no such picture or option; any other error would be
-            swallowed, and the fence shown as text.
+        SuperFencesException: There is no such picture or option, or the picture can't be made; any
+            other error would be swallowed, and the fence shown as text.
     """
     from pymdownx.superfences import SuperFencesException  # type: ignore[import-untyped]
 
     try:
-        request = parse_request(source)
-        picture = load(request.name, PICTURES)
-    except PictureError as error:
-        raise SuperFencesException(f"{language}: {error}") from error
-    caption, plays = (request.options.get(option, "") for option in OPTIONS)
-    return figure(picture, unique_id(request.name, md), caption, plays_once=plays == "once")
+        name, chosen = parsed(source)
+        picture = GALLERY[name]()
+    except Exception as error:
+        raise SuperFencesException(f"{language} {source.strip()!r}: {error!r}") from error
+    caption, plays = (chosen.get(option, "") for option in OPTIONS)
+    return figure(picture, unique_id(name, md), caption, plays_once=plays == "once")
 
 
-def parse_request(source: str) -> Request:
+def parsed(source: str) -> tuple[str, dict[str, str]]:
     """Read the name in the first line, and an option in each of the others."""
     name, *lines = [line.strip() for line in source.strip().splitlines()] or [""]
+    if name not in GALLERY:
+        raise ValueError(f"there is no picture `{name}`; there are: {', '.join(GALLERY)}")
     options = {}
     for line in lines:
         option, colon, value = line.partition(":")
         if option not in OPTIONS or not colon:
-            raise PictureError(f"`{line}` isn't an option; there are: {', '.join(OPTIONS)}")
+            raise ValueError(f"`{line}` isn't an option; there are: {', '.join(OPTIONS)}")
         options[option] = value.strip()
-    return Request(name, options)
+    return name, options
 
 
 def unique_id(name: str, md: Any) -> str:

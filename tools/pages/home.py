@@ -50,9 +50,17 @@ BANDS = {
 
 def facts() -> str:
     """Return how long the course is, in a line."""
-    hours = round(sum(lesson.minutes for lesson in LESSONS) / 60)
+    hours = hours_of(len(LESSONS))
     first = f"First green test in minutes · first lesson in {LESSONS[0].minutes}"
     return f"{first} · {len(LESSONS)} lessons · about {hours} hours\n{{ .facts }}"
+
+
+def hours_of(count: int) -> int:
+    """Return how many hours the first ``count`` lessons take together.
+
+    A part takes the hours up to its end less those up to its beginning: so the parts' hours add up.
+    """
+    return round(sum(lesson.minutes for lesson in LESSONS[:count]) / 60)
 
 
 def start() -> str:
@@ -72,10 +80,10 @@ def path() -> str:
 
 def band(part: str, lessons: list[tuple[int, Lesson]]) -> Iterator[str]:
     """Yield the lines of one part: its hours, what it gives, its lessons, its end."""
-    hours = sum(lesson.minutes for _, lesson in lessons) / 60
+    (first, _), (last, _) = lessons[0], lessons[-1]
     about = BANDS[part]
     yield f"-   ### {part.capitalize()}\n"
-    yield f"    about {hours:.0f} hours\n    {{ .hours }}\n"
+    yield f"    about {hours_of(last) - hours_of(first - 1)} hours\n    {{ .hours }}\n"
     yield f"    {about.gives}\n"
     for number, lesson in lessons:
         link = f"[{lesson.title}](lessons/{lesson.name}.md)"

@@ -9,8 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kata.paths import ROOT
-from tools.pages.fences import Fence, fences
-from tools.pages.torch_places import places_in
+from tools.pages.fences import Fence, fences, without_fences
 
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 # A closed box: its kind, its title, and the indented lines below.
@@ -60,19 +59,6 @@ class LessonPage:
         boxes = BOX.findall(self.sections["Hints"])
         return [(title, text) for kind, title, text in boxes if kind == "tip"]
 
-    @property
-    def places(self) -> list[tuple[str, str]]:
-        """File and name of everything in torch that the page sends its reader to."""
-        return list(places_in(self.sections["In the real torch"]))
-
 
 def page_of(name: str) -> Path:
     return ROOT / f"docs/lessons/{name}.md"
-
-
-def without_fences(page: str) -> str:
-    """The page with every fence blank, so that nothing within is taken for a heading."""
-    for fence in fences(page):
-        blank = re.sub(r"[^\n]", " ", page[fence.start : fence.end])
-        page = page[: fence.start] + blank + page[fence.end :]
-    return page

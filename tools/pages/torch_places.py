@@ -1,8 +1,8 @@
 """Names in torch: each one in the tables of a page becomes a link to its source.
 
 The link leads to the version that ``constraints.txt`` pins. With that torch installed it has line
-numbers, and a name that torch doesn't define ends the build. Without it, or beside another version,
-the link leads to the file. torch isn't imported.
+numbers, and a name that torch doesn't define ends the build. With another version, the link leads
+to the file.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 from kata.paths import ROOT
 
 REPOSITORIES = {"torch": "pytorch/pytorch", "torchvision": "pytorch/vision"}
-VERSION = re.compile(r"^__version__ = '(\d+(?:\.\d+)*)", re.MULTILINE)
 # Rows of the tables that send a reader to torch. A cell without a file means the file above.
 ROW = re.compile(r"^\| (?:`(?P<file>\w+/[\w/]+\.py)`)? ?\| (?P<names>[^|]*) \|", re.MULTILINE)
 NAME = re.compile(r"`([\w.]+)`")
@@ -25,15 +25,6 @@ NAME = re.compile(r"`([\w.]+)`")
 
 class UnknownPlaceError(Exception):
     """A page names something that torch doesn't define."""
-
-
-def places_in(page: str) -> Iterator[tuple[str, str]]:
-    """Yield the file and the qualified name of everything in torch that a page's tables name."""
-    file = ""
-    for row in ROW.finditer(page):
-        file = row["file"] or file
-        if file:
-            yield from ((file, name) for name in NAME.findall(row["names"]))
 
 
 def linked(page: str) -> str:
@@ -77,11 +68,9 @@ def pinned(package: str) -> str:
 def installed(package: str) -> Path | None:
     """The folder that holds the package, if it is installed in the version that is pinned."""
     spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent
-    version = VERSION.search((folder / "version.py").read_text(encoding="utf-8"))
-    return folder.parent if version and version[1] == pinned(package) else None
+    assert spec and spec.origin, f"{package} isn't installed"
+    is_pinned = version(package).partition("+")[0] == pinned(package)
+    return Path(spec.origin).parents[1] if is_pinned else None
 
 
 @cache

@@ -1,1 +1,1 @@
-"""The data of the site's pictures: traced with the reference, kept in ``docs/pictures/``."""
+"""The pictures of the site, traced with the reference: see ``gallery``."""

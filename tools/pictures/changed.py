@@ -30,7 +30,6 @@ from solutions.stretch.unflatten import unflatten
 from tools.pictures.models import Exported, Layer, Residual, Trained, TwoViews
 from tools.pictures.recorded import LineTracer, source_of
 from tools.pictures.traced import arguments_of
-from tools.pictures.trees import flat_row, tree_rows
 
 Moves = Iterable[tuple[str, str]]
 
@@ -278,6 +277,42 @@ def unflattening() -> Picture:
         "up. Then each parameter goes to the module that owns it.",
         source,
     )
+
+
+def flat_row(node: fx.Node) -> Node:
+    stack = [path or "root" for path, _ in node.meta.get("nn_module_stack", {}).values()]
+    return Node(node.name, node.op, target_of(node), note=" > ".join(stack))
+
+
+def tree_rows(root: nn.Module) -> Iterator[Node]:
+    """A module's own nodes in order, each called module in the place of its call."""
+    yield Node("(root)", "module", note=crossing(root))
+    yield from rows_below(root, "(root)", "")
+
+
+def rows_below(module: nn.Module, parent: str, path: str) -> Iterator[Node]:
+    for node in graph_of(module).nodes:
+        if node.op == "call_module":
+            below = f"{path}{node.target}"
+            callee = module.get_submodule(str(node.target))
+            yield Node(below, "module", parent=parent, note=crossing(callee))
+            yield from rows_below(callee, below, f"{below}.")
+        elif node.op in ("call_function", "call_method") or (not path and node.op == "output"):
+            yield Node(node.name, node.op, target_of(node), parent=parent)
+
+
+def crossing(module: nn.Module) -> str:
+    """Return the inputs and outputs of a module, in words."""
+    graph = graph_of(module)
+    takes = ", ".join(node.name for node in graph.find_nodes(op="placeholder"))
+    returns = ", ".join(node.name for node in graph.output_node().all_input_nodes)
+    return f"takes {takes}, returns {returns}"
+
+
+def graph_of(module: nn.Module) -> fx.Graph:
+    graph = module.graph
+    assert isinstance(graph, fx.Graph)
+    return graph
 
 
 def forward_of(module: type[nn.Module]) -> str:

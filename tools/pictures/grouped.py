@@ -1,70 +1,22 @@
-"""Pictures of rows that are grouped, step by step: the slices of a list, and loops that merge."""
+"""A picture of rows that are grouped, step by step: loops that merge."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from drawing import Panel, Picture
-from drawing.layout import INSIDE
 from drawing.listing import panel
-from given.unflatten import flat_of
 from solutions.backend import Kernel, kernels
 from solutions.capture import capture
 from solutions.code import GraphModule
 from solutions.graph import Graph, Node
-from solutions.split_module import build_graph, with_calls
-from solutions.unflatten import Outliner, find_borders
-from tools.pictures.changed import Moves, Steps, forward_of, line_in
-from tools.pictures.models import Exported, Layer
+from solutions.split_module import with_calls
+from tools.pictures.changed import Moves, Steps
 from tools.pictures.recorded import lines_captured, source_of
-
-
-def slices() -> Picture:
-    """Each call of a module as a slice of the flat list, and the values that cross its ends."""
-    program = torch.export.export(Exported(), (torch.ones(1, 3),))
-    flat = flat_of(program)
-    placeholders = {name: node for node, name in flat.names.items()}
-    outliner, owned = Outliner(flat), set[Node]()
-    source = "\n".join(map(forward_of, (Layer, Exported)))
-    homes: dict[str, str] = {}
-    steps = Steps()
-
-    def step(says: str, marks: dict[str, str], line: int = 0) -> None:
-        listed = panel(program.graph, groups=homes, marks=marks).nodes
-        steps.add(says, Panel(tuple(replace(node, module="") for node in listed)), line)
-
-    step("the flat list, and which value each node uses", {})
-    for call in (*outliner.calls_at(2), *outliner.calls_at(1)):
-        find_borders(call)
-        build_graph(call)
-        outliner.read_state(call)
-        for node in call.nodes:
-            homes[node.name] = INSIDE.join(filter(None, (call.name, homes.get(node.name))))
-        line = line_in(source, call.nodes[-1])  # type: ignore[arg-type]
-        (value,), (result,) = call.inputs, call.outputs
-        marks = {
-            placeholders[str(read.target)]: f"its {node.target}"
-            for read, node in call.environment.items()
-            if node.op == "get_attr" and read not in owned
-        }
-        owned |= set(call.environment)
-        says = f"the call of {call.name} is a slice: {value}, from before it, goes in"
-        step(says, {**marks, value.name: "goes in"}, line)
-        says = f"{result}, which is used after the slice, is a result of {call.name}"
-        step(says, {result.name: "goes out"}, line)
-    return steps.picture(
-        "Each call of a module is a slice of the flat list",
-        "A flat list of ten nodes. Brackets beside it show the calls: block.linear is the row "
-        "linear; block, around it, also has relu; head is the row linear_1. A value from before a "
-        "bracket that is used in it goes in, or is a parameter of the module. A value of a "
-        "bracket that is used after it goes out.",
-        source,
-    )
 
 
 def function(x: Tensor, w: Tensor) -> Tensor:

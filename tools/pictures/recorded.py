@@ -29,14 +29,14 @@ class LineTracer(Tracer):
 
     def __init__(self, function: Callable) -> None:
         super().__init__()
-        self.lines, self.first = inspect.getsourcelines(function)
+        lines, self.first = inspect.getsourcelines(function)
+        self.ends = {"placeholder": 1, "output": len(lines)}
         self.file = inspect.getsourcefile(function)
 
     def create_node(self, kind: str, *arguments: Any, **options: Any) -> fx.Node:
         """Make the node; a placeholder belongs to the signature, the output to the last line."""
         node = super().create_node(kind, *arguments, **options)
-        ends = {"placeholder": 1, "output": len(self.lines)}
-        node.meta["line"] = ends.get(kind) or self.running_line()
+        node.meta["line"] = self.ends.get(kind) or self.running_line()
         return node
 
     def running_line(self) -> int:
@@ -44,7 +44,7 @@ class LineTracer(Tracer):
         frame = sys._getframe()
         while frame := frame.f_back:  # type: ignore[assignment]
             line = frame.f_lineno - self.first + 1
-            if frame.f_code.co_filename == self.file and 1 <= line <= len(self.lines):
+            if frame.f_code.co_filename == self.file and 1 <= line <= self.ends["output"]:
                 return line
         raise LookupError("no line of the function is running")
 
@@ -52,13 +52,15 @@ class LineTracer(Tracer):
 def recorded(root: nn.Module | Callable, title: str, description: str) -> Picture:
     """Trace a module or a function, and keep its source and the line of each node."""
     function = type(root).forward if isinstance(root, nn.Module) else root
-    tracer = LineTracer(function)
-    graph = tracer.trace(root)
-    listed = panel(graph).nodes
+    return grown(LineTracer(function).trace(root), function, title, description)
+
+
+def grown(graph: fx.Graph, function: Callable, title: str, description: str) -> Picture:
+    """A graph beside its source, with what each node notes of its line and the dispatcher."""
+    listed = panel(graph, note=lambda node: node.meta.get("dispatched", "")).nodes
     lines = [node.meta["line"] for node in graph.nodes]
     nodes = tuple(replace(node, line=line) for node, line in zip(listed, lines, strict=True))
-    source = source_of(function)
-    return Picture(title, description, (Panel(nodes),), source=source)
+    return Picture(title, description, (Panel(nodes),), source=source_of(function))
 
 
 def summed(x: Tensor) -> Tensor:
@@ -126,9 +128,8 @@ def lines_captured(function: Callable, arguments: tuple) -> fx.Graph:
     """
     recorder = LineRecorder(function)
     recorder.finish(recorder.run(function, arguments, {}))
-    ends = {"placeholder": 1, "output": len(recorder.lines.lines)}
     for node in recorder.graph.nodes:
-        node.meta["line"] = ends.get(node.op) or node.meta["line"]
+        node.meta["line"] = recorder.lines.ends.get(node.op) or node.meta["line"]
     return recorder.graph  # type: ignore[return-value]
 
 
@@ -142,15 +143,11 @@ def normalised(x: Tensor, bias: Tensor) -> Tensor:
 
 def captured() -> Picture:
     """A function with a branch and two writes, captured below autograd."""
-    graph = lines_captured(normalised, (torch.ones(2, 4), torch.ones(3, 4)))
-    listed = panel(graph, note=lambda node: node.meta.get("dispatched", ""))
-    lines = [node.meta["line"] for node in graph.nodes]
-    nodes = (replace(node, line=line) for node, line in zip(listed.nodes, lines, strict=True))
-    return Picture(
+    return grown(
+        lines_captured(normalised, (torch.ones(2, 4), torch.ones(3, 4))),
+        normalised,
         "A function is captured",
         "Left the function, right the nodes, each with the operator that the dispatcher got, and "
         "the shapes of its tensors. The branch leaves none. A write, sub_, becomes a new value, "
         "and a write to a row, relu_, is put into the whole by select_scatter.",
-        (Panel(tuple(nodes)),),
-        source=source_of(normalised),
     )

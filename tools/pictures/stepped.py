@@ -186,7 +186,7 @@ class WatchedTracer(Tracer):
             for call, above in zip(self.calls, parents, strict=False)
         )
         nodes = panel(self.graph, marks={new: "new"}).nodes  # type: ignore[arg-type]
-        line = len(self.lines.lines) if new == "output" else self.lines.running_line()
+        line = self.lines.ends.get(new) or self.lines.running_line()
         self.steps.add(says, Panel((*nodes, *calls)), line)
 
     @contextmanager

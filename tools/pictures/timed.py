@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 
 from torch import nn
@@ -11,10 +10,10 @@ from torch import nn
 from drawing import Node, Panel, Picture
 from drawing.picture import Moment
 from given.schedule import Run
-from solutions.exec_order import Fetch, prefetch_plan, units_in_order
+from solutions.exec_order import ExecOrderTracer, Fetch, prefetch_plan, units_in_order
 from solutions.schedule import Action, Order, Schedule, alive, gpipe, one_f_one_b, simulate
+from solutions.stretch.tracer import Tracer
 from tools.pictures.models import Shuffled
-from tools.pictures.trees import watched
 
 STAGES = MICROBATCHES = 4
 KINDS = {"F": "forward", "B": "backward"}
@@ -36,10 +35,10 @@ def running(panel: Panel, time: float) -> list[Node]:
     return [node for node in panel.nodes if node.start <= time < node.end]
 
 
-def stages_busy(now: list[Node], stages: int = STAGES) -> str:
+def stages_busy(now: list[Node]) -> str:
     held = sum(node.op == "held" for node in now)
     plural = "micro-batch is" if held == 1 else "micro-batches are"
-    return f"{len(now) - held} of {stages} stages run, and {held} {plural} held"
+    return f"{len(now) - held} of {STAGES} stages run, and {held} {plural} held"
 
 
 def at_work(now: list[Node]) -> str:
@@ -62,25 +61,13 @@ def schedules() -> Picture:
     )
 
 
-def two_stages() -> Picture:
-    """The chain's two stages: what each runs, when it waits, and what it holds."""
-    only = timeline_of(one_f_one_b, 2)
-    return Picture(
-        "1F1B with two stages",
-        "A time line: two stages run four forwards and four backwards each. Stage 0 waits for its "
-        "first gradient and before its last one, stage 1 for its first activations and at the end.",
-        (only,),
-        moments=moments_of((only,), partial(stages_busy, stages=2)),
-    )
-
-
 def counts(schedule: Schedule) -> str:
     return ", ".join(map(str, alive(schedule(STAGES, MICROBATCHES))))
 
 
-def timeline_of(schedule: Schedule, stages: int = STAGES) -> Panel:
+def timeline_of(schedule: Schedule) -> Panel:
     """A line for what each stage runs, and one for what it holds."""
-    orders = schedule(stages, MICROBATCHES)
+    orders = schedule(STAGES, MICROBATCHES)
     workers = list(enumerate(simulate(orders).workers))
     runs = [bar_of(stage, run) for stage, runs in workers for run in runs]
     held = [bar for stage, runs in workers for bar in held_by(stage, orders[stage], runs)]
@@ -108,7 +95,7 @@ def prefetched() -> Picture:
     """FSDP2 alone beside the planned prefetch: when layers are gathered, computed and held."""
     model = Shuffled()
     names = {module: name for name, module in model.named_children()}
-    order = units_in_order(watched(model).module_forward_order, list(names))
+    order = units_in_order(called_in(model), list(names))
     sizes = dict.fromkeys(order, 1)
     plan = prefetch_plan(order, sizes, budget=2)
     panels = (
@@ -125,6 +112,15 @@ def prefetched() -> Picture:
         panels,
         moments=moments_of(panels, at_work),
     )
+
+
+def called_in(model: nn.Module) -> list[nn.Module]:
+    """The modules in the order in which one trace calls them."""
+    tracer, watcher = Tracer(), ExecOrderTracer()
+    with watcher.patch_tracer(tracer, model):
+        tracer.trace(model)
+    assert watcher.exec_info is not None
+    return watcher.exec_info.module_forward_order
 
 
 def timed(

@@ -18,9 +18,6 @@ from solutions.stretch.inversion import invert
 from solutions.stretch.tracer import Tracer, symbolic_trace
 from tools.pictures.models import Nested, Net, Scaled, Values, scaled
 
-CALLS = ("call_function", "call_method", "call_module")
-PARTITIONS = 4
-
 
 def generated() -> Picture:
     """Show beside each node the line that it becomes."""
@@ -200,22 +197,3 @@ def inverted() -> Picture:
 
 def arguments_of(node: fx.Node) -> str:
     return f"({', '.join(map(str, node.args))})" if node.op == "call_function" else ""
-
-
-def partitions() -> Picture:
-    """Show ResNet18 with its calls dealt into four parts of equal size."""
-    gm = symbolic_trace(torchvision.models.resnet18())
-    calls = [node for node in gm.graph.nodes if node.op in CALLS]
-    groups = {
-        node.name: f"submod_{place * PARTITIONS // len(calls)}" for place, node in enumerate(calls)
-    }
-    return Picture(
-        title="ResNet18 in four partitions",
-        description=(
-            "The 71 nodes of ResNet18, with its calls in four partitions, submod_0 to submod_3. "
-            "Edges with a stroke through them lead from one partition into the next. A cut in the "
-            "middle of a residual block crosses two of them: the one in the block, and the one "
-            "that goes around it."
-        ),
-        panels=(panel(gm.graph, groups=groups),),
-    )

@@ -71,16 +71,7 @@ def compiled(generated: PythonCode, co_fields: dict[str, Any] | None = None) -> 
 
 
 class GraphModule(core.GraphModule):
-    """The core's module, with the other methods of torch's.
-
-    In torch: ``torch.fx.GraphModule``.
-
-    >>> import pickle
-    >>> from torch.fx import symbolic_trace
-    >>> module = GraphModule({}, symbolic_trace(lambda x: x + 1).graph)
-    >>> pickle.loads(pickle.dumps(module))(2)
-    3
-    """
+    """The core's module, with the other methods of torch's. In torch: ``torch.fx.GraphModule``."""
 
     # Otherwise `torch.jit.script` would compile the property.
     __jit_unused_properties__ = ("graph",)
@@ -159,13 +150,7 @@ class GraphModule(core.GraphModule):
         """Print the code of this module and of graph modules inside, with shapes; return the text.
 
         The shapes are those of ``node.meta["val"]``, ``"tensor_meta"`` or ``"example_value"``.
-
-        Args:
-            print_output: Whether to print the text.
-            include_stride: Whether the text has strides as well.
-            include_device: Whether the text has devices as well.
-            colored: Accepted, but the text is plain.
-            layout: Likewise torch's other options.
+        The text is plain: ``colored`` and torch's other options change nothing.
         """
         text = readable(self, self._get_name(), include_stride, include_device)
         if print_output:

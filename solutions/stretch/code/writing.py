@@ -73,13 +73,6 @@ class CodeWriter(core.CodeWriter):
 
     Attributes:
         root_module: The name of the object that has the attributes and modules.
-
-    >>> from torch.fx import Graph
-    >>> graph = Graph()
-    >>> x = graph.placeholder("x")
-    >>> node = graph.call_function(operator.pow, (-2, x))
-    >>> CodeWriter(graph).expression(node)
-    '(-2) ** x'
     """
 
     root_module = "self"

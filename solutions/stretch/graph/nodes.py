@@ -23,14 +23,7 @@ OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_modu
 
 @functools.total_ordering
 class Node(core.Node):
-    """The core's node, with the other methods of torch's. In torch: ``torch.fx.Node``.
-
-    >>> from solutions.stretch.graph import Graph
-    >>> graph = Graph()
-    >>> x, y = graph.placeholder("x"), graph.placeholder("y")
-    >>> x < y, max(y, x)
-    (True, y)
-    """
+    """The core's node, with the other methods of torch's. In torch: ``torch.fx.Node``."""
 
     graph: Graph
     _erased = property(lambda self: not self._is_linked())  # torch's passes read these names
@@ -111,7 +104,7 @@ class Node(core.Node):
 
         Args:
             replace_with: The other node.
-            delete_user_cb: Is called with each user: whether to change it. By default all are.
+            delete_user_cb: Whether to change a user. By default all are changed.
             propagate_meta: Whether the other node gets this one's metadata. It must have none.
 
         Raises:
@@ -158,20 +151,7 @@ class Node(core.Node):
     # Printing
 
     def format_node(self) -> str:
-        """Return the node as one line of the printed graph, as torch prints it.
-
-        >>> import operator, torch
-        >>> from solutions.stretch.graph import Graph
-        >>> graph = Graph()
-        >>> x = graph.placeholder("x", torch.Tensor, default_value=None)
-        >>> total = graph.call_function(operator.add, (x, 1))
-        >>> for node in (x, graph.get_attr("linear.bias"), total, graph.output((total,))):
-        ...     print(node.format_node())
-        %x : torch.Tensor [num_users=1] = placeholder[target=x](default=None)
-        %linear_bias : [num_users=0] = get_attr[target=linear.bias]
-        %add : [num_users=1] = call_function[target=operator.add](args = (%x, 1), kwargs = {})
-        return (add,)
-        """
+        """Return the node as one line of the printed graph, as torch prints it."""
         if self.op == "output":
             return f"return {self.args[0]}"
         annotation = f"{type_text(self.type)} " if self.type is not None else ""

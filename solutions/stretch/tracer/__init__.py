@@ -103,13 +103,9 @@ class TracerOfAnyGraph(PathOfModule, CreateArg, Placeholders, core.Tracer):
     ) -> Any:
         """Trace ``root`` and return the graph; leave nothing on the tracer if that fails.
 
-        Args:
-            root: A module or a function, as in the core.
-            concrete_args: Arguments that are known now; see ``create_args_for_root``.
-
         Raises:
-            UntraceableError: ``root`` is neither, but a builtin or ``functools.partial``, say; or
-                the module's ``traced_func_name`` isn't the name of a function.
+            UntraceableError: ``root`` is neither a module nor a function, but a builtin or
+                ``functools.partial``, say; or ``traced_func_name`` isn't the name of a function.
 
         Traces may be nested, and run in several threads at once; the modules of other threads run
         as always. In torch: ``torch.fx.Tracer.trace``.
@@ -234,12 +230,8 @@ class Tracer(TracerOfAnyGraph, TorchsBase):
     In torch: ``torch.fx.Tracer``.
 
     >>> import math
-    >>> for node in Tracer().trace(lambda x: math.sqrt(x) + 1).nodes:
-    ...     print(node.op, node.name, node.args)
-    placeholder x ()
-    call_function sqrt (x,)
-    call_function add (sqrt, 1)
-    output output (add,)
+    >>> list(Tracer().trace(lambda x: math.sqrt(x) + 1).nodes)
+    [x, sqrt, add, output]
     """
 
     create_node = fx.Tracer.create_node
@@ -261,10 +253,6 @@ class UntraceableError(TypeError, AssertionError):
 def refuse_untraceable(root: Any, method: str) -> None:
     """Refuse a root that is neither a Python function nor a module with such a method.
 
-    Args:
-        root: What is to be traced.
-        method: The name of the method that is traced if it is a module.
-
     Raises:
         UntraceableError: It is neither; the message says what to trace instead.
     """
@@ -285,10 +273,8 @@ def symbolic_trace(
 ) -> GraphModule:
     """Trace ``root`` and return a module of torch's that runs the recorded graph.
 
-    Args:
-        root: A module or a function.
-        concrete_args: Arguments that are known now, so that code may branch on them, and
-            containers to flatten, with ``torch.fx.PH`` for each leaf that stays an input.
+    ``concrete_args`` are arguments that are known now, so that code may branch on them, and
+    containers to flatten, with ``torch.fx.PH`` for each leaf that stays an input.
 
     In torch: ``torch.fx.symbolic_trace``.
 
