@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_map
 
 from tests import zoo
 from tests.models.proxy import expected, plugged, recorded, unpacking
-from tests.suite import equal, holds, refuses, same_graph
-from tests.suite.notes import noting
+from tests.suite import equal, holds, noting, refuses, same_graph
 
 UNARY = ("abs", "invert", "neg", "pos")
 COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
