@@ -20,11 +20,6 @@ def editing(lesson, count: int) -> Call:
     return partial(rebuilt, chain(lesson.Graph(), count))
 
 
-def copying(lesson, count: int) -> Call:
-    graph, new = chain(lesson.Graph(), count), lesson.Graph()
-    return lambda: (new.graph_copy(graph, {}), new)[1]
-
-
 def dead_code(lesson, count: int) -> Call:
     graph = chain(lesson.Graph(), count)
     unused(graph)
@@ -34,7 +29,6 @@ def dead_code(lesson, count: int) -> Call:
 CASES = [
     *sized("building a graph", building, int, same_state, SIZES, PARITY),
     *sized("replacing each node", editing, int, same_state, SIZES, SLOWER),
-    *sized("copying a graph", copying, int, same_state, SIZES, PARITY),
     *sized("erasing dead code", dead_code, int, same_state, SIZES, SLOWER),
 ]
 

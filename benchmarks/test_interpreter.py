@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from benchmarks.case import Call, Case, sized, timed
 from tests import zoo
 from tests.models.interpreter import chain, run_of
@@ -23,12 +21,6 @@ def runs(lesson, module) -> Call:
     return lambda: interpreter.run(1)
 
 
-def shapes(lesson, module) -> Call:
-    """The same chain with a tensor, which each node describes."""
-    shape_prop = lesson.ShapeProp(module)
-    return lambda: shape_prop.propagate(torch.ones(3))
-
-
 CASES = [
     Case(
         "ResNet18 on a small image, run",
@@ -38,7 +30,6 @@ CASES = [
         PARITY,
     ),
     *sized("cheap nodes, run", runs, chain, same_numbers, (500, 2000, 8000), PARITY),
-    *sized("cheap nodes, with shapes", shapes, chain, same_numbers, (500, 2000), PARITY),
 ]
 
 test_interpreter = timed

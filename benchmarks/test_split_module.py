@@ -48,16 +48,10 @@ CASES = [
         split,
         lambda count: (chain(10_000), count),
         same_split,
-        (8, 100, 1000),
+        (8, 1000),
         TARGET,
     ),
-    *sized(
-        "nodes in 8 partitions",
-        split,
-        lambda size: (chain(size), 8),
-        same_split,
-        (300, 1000, 3000),
-    ),
+    *sized("nodes in 8 partitions", split, lambda size: (chain(size), 8), same_split, (300, 3000)),
 ]
 
 test_split_module = timed

@@ -15,7 +15,7 @@ from functools import cached_property
 from types import CodeType
 
 from kata.paths import CORES
-from kata.steps import functions_of, steps_of_functions, task_of
+from kata.steps import definitions, functions_of, steps_of_functions, task_of
 from kata.stubs import bound_name, bound_names, stub
 
 # Follows the name of a helper, if the learner has another one of that name.
@@ -117,17 +117,6 @@ class Rename(ast.NodeTransformer):
             if isinstance(name, str) and name in self.names:
                 setattr(node, attribute, self.names[name])
         return self.generic_visit(node)
-
-
-def definitions(body: list[ast.stmt], owner: str = "") -> Iterator[tuple[str, ast.stmt]]:
-    """Each name that a body defines or assigns; those of classes' members are qualified."""
-    for each in body:
-        if isinstance(each, ast.FunctionDef | ast.ClassDef):
-            yield f"{owner}{each.name}", each
-        elif isinstance(each, ast.Assign | ast.AnnAssign):
-            yield from ((f"{owner}{name}", each) for name in bound_names(each))
-        if isinstance(each, ast.ClassDef):
-            yield from definitions(each.body, f"{owner}{each.name}.")
 
 
 def bodies_of(tree: ast.Module) -> Iterator[tuple[str, list[ast.stmt]]]:

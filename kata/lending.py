@@ -12,16 +12,15 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import spec_from_file_location, spec_from_loader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
 from kata.completing import Completion
 from kata.paths import CORES
-from lessons import LESSONS
+from lessons import NAMES
 
 PACKAGE = "lessons"
-NAMES = {lesson.name for lesson in LESSONS}
 
 
 @contextlib.contextmanager
@@ -99,7 +98,7 @@ class LessonFinder(MetaPathFinder):
             return None
         if inner in NAMES and inner != self.own and inner not in self.yours:
             self.lent.append(inner)
-            return spec_from_loader(fullname, Loan(fullname, str(CORES / f"{inner}.py")))
+            return spec_from_file_location(fullname, CORES / f"{inner}.py")
         source = self.folder / f"{inner}.py"
         if not source.exists():
             return None
@@ -115,10 +114,6 @@ class LessonFinder(MetaPathFinder):
             yield
         finally:
             sys.meta_path.remove(self)
-
-
-class Loan(SourceFileLoader):
-    """Run the reference's core under the name of the learner's module."""
 
 
 class FreshSource(SourceFileLoader):

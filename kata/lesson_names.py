@@ -7,9 +7,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 from kata.steps import steps_of
-from lessons import LESSONS
-
-NAMES = tuple(lesson.name for lesson in LESSONS)
+from lessons import NAMES
 
 
 class UsageError(Exception):

@@ -16,12 +16,11 @@ from kata.judge import Request
 from kata.paths import ROOT, STUBS
 from kata.stubs import is_stub
 from kata.verdict import DONE, PASSED, Count, End, Verdict
-from lessons import COURSE, FINALE, LESSONS, TOGETHER, Lesson
+from lessons import COURSE, FINALE, NAMES, TOGETHER, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.
 NO_RESULT = (End.STOPPED, End.BROKEN)
 NEEDS = {lesson.name: lesson.needs for lesson in COURSE}
-NAMES = tuple(lesson.name for lesson in LESSONS)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kata.paths import ROOT
-from kata.stubs import stub
+from kata.stubs import bound_names, stub
 
 # A heading in a suite: `# --- step 2: torch's functions ---`, or one without a number.
 HEADING = re.compile(r"^# --- (?:step (?P<number>\d+): )?(?P<title>.*?)[ -]*$", re.IGNORECASE)
@@ -50,13 +50,21 @@ def steps_of_functions(lesson: str) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def functions_of(body: list[ast.stmt], owner: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The functions of a module or class and of the classes in it, by their qualified names."""
+def functions_of(body: list[ast.stmt]) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions of a module and of the classes in it, by their qualified names."""
+    found = definitions(body)
+    return ((name, each) for name, each in found if isinstance(each, ast.FunctionDef))
+
+
+def definitions(body: list[ast.stmt], owner: str = "") -> Iterator[tuple[str, ast.stmt]]:
+    """Each name that a body defines or assigns; those of classes' members are qualified."""
     for each in body:
-        if isinstance(each, ast.ClassDef):
-            yield from functions_of(each.body, f"{owner}{each.name}.")
-        elif isinstance(each, ast.FunctionDef):
+        if isinstance(each, ast.FunctionDef | ast.ClassDef):
             yield f"{owner}{each.name}", each
+        elif isinstance(each, ast.Assign | ast.AnnAssign):
+            yield from ((f"{owner}{name}", each) for name in bound_names(each))
+        if isinstance(each, ast.ClassDef):
+            yield from definitions(each.body, f"{owner}{each.name}.")
 
 
 def task_of(function: ast.FunctionDef) -> str:

@@ -182,16 +182,7 @@ FINALE = Lesson(
     part="the engine",
     title="All of it is yours",
     minutes=0,
-    needs=(
-        "proxy",
-        "graph",
-        "code",
-        "interpreter",
-        "path_of_module",
-        "create_arg",
-        "placeholders",
-        "tracer",
-    ),
+    needs=tuple(lesson.name for lesson in LESSONS if lesson.part == "the engine"),
     summary="run your pieces as one engine",
 )
 CHAIN = Lesson(
@@ -204,6 +195,7 @@ CHAIN = Lesson(
 )
 TOGETHER = {each.name: each for each in (FINALE, CHAIN)}
 
+NAMES = tuple(lesson.name for lesson in LESSONS)
 PARTS = tuple(dict.fromkeys(lesson.part for lesson in LESSONS))
 # All of it, in order: each part ends with its lessons together.
 COURSE = tuple(sorted((*LESSONS, *TOGETHER.values()), key=lambda each: PARTS.index(each.part)))

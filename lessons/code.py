@@ -36,10 +36,6 @@ class PythonCode(NamedTuple):
 def python_code(graph: Graph) -> PythonCode:  # step 4
     """Return a function ``forward`` that does what a graph says.
 
-    Args:
-        graph: The graph, which ends with its output; ``get_attr`` and ``call_module`` nodes refer
-            to ``self``.
-
     Each node is one line, ``name = …``, indented by four spaces. A placeholder is a parameter, and
     the output is the ``return``. After each line, values that no later line needs become ``None``.
 
@@ -301,9 +297,8 @@ class GraphModule(nn.Module):
         they would share its ``forward``: after you edit and recompile the copy, the original would
         run the copy's graph.
 
-        Args:
-            memo: The copies made so far, by the ``id`` of the original. Pass it to
-                ``copy.deepcopy`` for whatever is inside the module.
+        ``memo`` has the copies made so far, by the ``id`` of the original. Pass it to
+        ``copy.deepcopy`` for whatever is inside the module.
 
         >>> from copy import deepcopy
         >>> from torch.fx import symbolic_trace

@@ -1,12 +1,8 @@
 """Gather parameters ahead of time: plan it from a record of the order in which they are used.
 
-FSDP2 gathers the parameters of a module just before it runs. If you tell it what runs next, it can
-gather that already while the module computes. The first part of this file makes that plan.
-
 A model registers its layers in one order and uses them in another, so the plan needs a record of
-the order of use. A symbolic trace shows it: a tracer enters modules and creates proxies in the same
-order as the real run. The tracer is the caller's object, so you can't subclass it. Instead, you
-replace two of its methods during the trace and restore them afterwards.
+the order of use. A tracer enters modules and creates proxies in the order of a real run. It is the
+caller's object, so you replace two of its methods during the trace instead of subclassing it.
 """
 
 from __future__ import annotations
@@ -42,10 +38,9 @@ def units_in_order(
     """Return the modules that are gathered as a whole, in the order of their first use.
 
     Args:
-        order: Modules in the order of use, such as ``module_forward_order``. It has every module
-            that was called, a module that was called twice is in it twice, and it may be an
-            iterator.
-        units: The modules that FSDP gathers as a whole: those that ``fully_shard`` was called on.
+        order: Every module that was called, in the order of use, such as ``module_forward_order``:
+            a module that was called twice is in it twice. It may be an iterator.
+        units: The modules that ``fully_shard`` was called on.
 
     Returns:
         Each unit that is used, once.
@@ -101,9 +96,6 @@ def apply_prefetch(fetches: Iterable[Fetch]) -> None:  # step 1
     ``during.set_modules_to_forward_prefetch(modules)`` says it. A second call for the same module
     would replace the first, so call it once for each, with all its modules in order.
 
-    Args:
-        fetches: What ``prefetch_plan`` returned, of modules that ``fully_shard`` was called on.
-
     In torch: ``FSDPModule.set_modules_to_forward_prefetch``.
     """
     raise NotImplementedError("exec_order: apply_prefetch")
@@ -152,9 +144,6 @@ class TracingConfig:
         concrete_args: Arguments of ``forward`` that are values instead of proxies.
 
     In torch: ``torch.distributed.fsdp._trace_utils.TracingConfig``.
-
-    >>> TracingConfig(concrete_args={"mask": None}).concrete_args
-    {'mask': None}
     """
 
     tracer: Tracer | torch.fx.Tracer = field(default_factory=Tracer)
@@ -169,15 +158,6 @@ class ExecOrderTracer:
         parameters: All parameters of the root of that trace, by name.
 
     In torch: ``torch.distributed.fsdp._trace_utils._ExecOrderTracer``.
-
-    >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
-    >>> watcher, tracer = ExecOrderTracer(), Tracer()
-    >>> with watcher.patch_tracer(tracer, model):
-    ...     graph = tracer.trace(model)
-    >>> [type(module).__name__ for module in watcher.exec_info.module_forward_order]
-    ['Sequential', 'Linear', 'ReLU', 'Linear']
-    >>> [tuple(parameter.shape) for parameter in watcher.exec_info.param_forward_order]
-    [(3, 2), (3,), (2, 3), (2,)]
     """
 
     exec_info: Any = None
@@ -197,9 +177,6 @@ class ExecOrderTracer:
         When the block begins, ``exec_info`` is a new record, and ``parameters`` holds the root's
         parameters by name.
 
-        Args:
-            tracer: Any tracer; the block calls its ``trace``.
-            root_module: The module that the block traces.
         """
         raise NotImplementedError("exec_order: ExecOrderTracer.patch_tracer")
 
@@ -219,12 +196,9 @@ class ExecOrderTracer:
         - Don't use a ``finally``: after an error, ``curr_module`` shows where it happened.
 
         Args:
-            call_module: The tracer's method.
+            call_module: The tracer's method; return what it returns.
             module: The module that is called.
             *how: The other arguments of ``call_module``: forward, args, kwargs.
-
-        Returns:
-            The result of ``call_module``.
 
         In torch: ``_ExecOrderTracer._patched_call_module``.
         """
@@ -246,15 +220,13 @@ class ExecOrderTracer:
         those that weren't used before.
 
         Args:
-            create_proxy: The tracer's method; pass it all the arguments below.
+            create_proxy: The tracer's method. Pass it all the other arguments, and return the proxy
+                that it returns; ``proxy.node`` is the node.
             kind: The node's opcode.
             target: What the node calls or reads.
             args: Its positional arguments, proxies among them.
             *more: The other arguments of ``create_proxy`` by position.
             **options: Those by name.
-
-        Returns:
-            The proxy that ``create_proxy`` returns; ``proxy.node`` is the node.
 
         In torch: ``_ExecOrderTracer._patched_create_proxy``.
         """
@@ -274,27 +246,14 @@ class ExecOrderTracer:
         module, and mistakes an input for a parameter of the same name. You may do the same, or do
         better.
 
-        Args:
-            node: The node.
-            args: Its positional arguments as the model passed them: proxies, where ``node.args``
-                has nodes.
-
-        Returns:
-            A new list of names and parameters, in order; a parameter that is passed twice is listed
-            twice.
+        A parameter that is passed twice is listed twice. ``args`` has the positional arguments as
+        the model passed them: proxies, where ``node.args`` has nodes.
         """
         raise NotImplementedError("exec_order: ExecOrderTracer.parameters_used")
 
 
 def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:  # step 4
-    """Return each parameter whose name is the target of a node, with that name.
-
-    Args:
-        parameters: All parameters of the root by name.
-        nodes: The nodes to look at.
-
-    Returns:
-        A new list of names and parameters, in the order of the nodes.
+    """Return each parameter whose name is the target of a node, with that name, in their order.
 
     >>> graph, parameters = torch.fx.Graph(), {"bias": nn.Parameter(torch.zeros(2))}
     >>> nodes = [graph.get_attr("bias"), graph.placeholder("x")]

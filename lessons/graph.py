@@ -1,10 +1,9 @@
 """Nodes that know their users, in an order that can be edited.
 
 A graph is a function as data. Each node is one step: a call and its arguments, which may be other
-nodes. The nodes are kept in the order in which they run. You edit a graph by inserting, moving and
-erasing nodes in the middle, so the order is a linked list. To replace a value, you have to know
-which nodes use it, so each node also stores its users. They are the arguments read backwards, and
-they stay correct because one method writes both.
+nodes. You edit a graph by inserting, moving and erasing nodes in the middle, so the order in which
+they run is a linked list. To replace a value, you have to know which nodes use it, so each node
+stores its users, which are the arguments read backwards.
 """
 
 from __future__ import annotations
@@ -171,9 +170,7 @@ class Node:
     def replace_input_with(self, old_input: Node, new_input: Any) -> None:  # step 2
         """Replace ``old_input`` with ``new_input`` wherever it occurs in the arguments.
 
-        Args:
-            old_input: The node to replace.
-            new_input: Another node; or any other argument, such as ``1`` or ``(x, 1)``.
+        ``new_input`` may be a node or any other argument, such as ``1`` or ``(x, 1)``.
         """
         raise NotImplementedError("graph: Node.replace_input_with")
 
@@ -201,14 +198,7 @@ class Node:
         raise NotImplementedError("graph: Node.prepend")
 
     def append(self, x: Node) -> None:  # step 3
-        """Move a node of the same graph to just after this one, as ``prepend`` does.
-
-        >>> graph = Graph()
-        >>> x, y = graph.placeholder("x"), graph.placeholder("y")
-        >>> y.append(x)
-        >>> list(graph.nodes)
-        [y, x]
-        """
+        """Move a node of the same graph to just after this one, as ``prepend`` does."""
         raise NotImplementedError("graph: Node.append")
 
     def is_impure(self) -> bool:  # given
@@ -294,14 +284,8 @@ class Graph:
     ) -> Node:  # step 3
         """Create a node at the insertion point, and return it.
 
-        Args:
-            op: Its opcode, see ``Node``.
-            target: A function for ``call_function``, else a name.
-            args: The arguments.
-            kwargs: The keyword arguments.
-            name: A candidate for its name; by default the target or its ``__name__``, in lower
-                case.
-            type_expr: The annotation of the result.
+        See ``Node`` for the parts. ``name`` is a candidate for its name: by default the target or
+        its ``__name__``, in lower case.
         """
         raise NotImplementedError("graph: Graph.create_node")
 
@@ -350,13 +334,6 @@ class Graph:
         """Insert new nodes after a node until the ``with`` block ends, with or without an error.
 
         Each new node goes directly after it, so the one created last comes first.
-
-        >>> graph = Graph()
-        >>> x = graph.placeholder("x")
-        >>> with graph.inserting_after(x):
-        ...     y, z = graph.placeholder("y"), graph.placeholder("z")
-        >>> list(graph.nodes)
-        [x, z, y]
         """
         raise NotImplementedError("graph: Graph.inserting_after")
 
@@ -375,10 +352,9 @@ class Graph:
     ) -> Node:  # step 5
         """Copy a node of this or another graph to the insertion point, and return the copy.
 
-        Args:
-            node: The node. The copy has its opcode, target and type, a name made from its name, and
-                a shallow copy of its metadata.
-            arg_transform: Maps a node in its arguments to what the copy has there instead.
+        The copy has the node's opcode, target and type, a name made from its name, and a shallow
+        copy of its metadata. ``arg_transform`` maps a node in the arguments to what the copy has
+        there instead.
         """
         raise NotImplementedError("graph: Graph.node_copy")
 
@@ -405,10 +381,8 @@ class Graph:
         """Return a graph with a copy of each node, including the output, for ``copy.deepcopy``.
 
         Without this method, ``copy.deepcopy`` would follow ``next`` from node to node, one level of
-        recursion deeper each time: a graph of 1,000 nodes would raise a ``RecursionError``.
-
-        Args:
-            memo: The copies that ``copy.deepcopy`` has made so far. You don't need it.
+        recursion deeper each time: a graph of 1,000 nodes would raise a ``RecursionError``. You
+        don't need ``memo``, the copies that it has made so far.
 
         >>> from copy import deepcopy
         >>> graph = Graph()

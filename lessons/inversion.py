@@ -37,22 +37,9 @@ def invert(model: nn.Module | Function) -> GraphModule:  # step 5
     inverse any more. What shares parameters, and has attributes of its own?
 
     Args:
-        model: A module or function of one input. It isn't changed. The inverse shares its
-            parameters and buffers.
-
-    Returns:
-        A new module; its placeholder has the name of the model's output node.
-
-    Raises:
-        NotInvertibleError: The message names a node and the reason.
+        model: A module or function of one input.
 
     In torch: no such function; the documentation has an example for functions of one argument.
-
-    >>> print(invert(lambda x: torch.exp(torch.tan(x))).code.strip())
-    def forward(self, output):
-        log = torch.log(output);  output = None
-        arctan = torch.arctan(log);  log = None
-        return arctan
     """
     raise NotImplementedError("inversion: invert")
 
@@ -75,10 +62,6 @@ def add_inverse(f: Function, g: Function) -> None:  # step 1
     A user may bring functions of their own, and some of them are called ``exp`` or ``log`` too:
     what is registered is the function, not its name. A later pair replaces an earlier one with the
     same function.
-
-    >>> add_inverse(torch.special.ndtri, torch.special.ndtr)
-    >>> inverse_of(torch.special.ndtr) is torch.special.ndtri
-    True
     """
     raise NotImplementedError("inversion: add_inverse")
 
@@ -88,9 +71,6 @@ def inverse_of(f: Function) -> Function:  # step 1
 
     Raises:
         NotInvertibleError: There is none; the message names the function.
-
-    >>> inverse_of(torch.exp) is torch.log
-    True
     """
     raise NotImplementedError("inversion: inverse_of")
 
@@ -129,9 +109,9 @@ def solve(
 
     Args:
         function: A function of one operand, or ``operator.add``, ``sub``, ``mul`` or ``truediv``.
-        operands: One or two operands. The one at ``place`` is the unknown, so don't use it; it may
-            be a number, a string, a node.
-        place: The position of the unknown, 0 or 1.
+        operands: One or two numbers, strings or nodes. The one at ``place``, 0 or 1, is the
+            unknown, so don't use it.
+        place: The position of the unknown.
         result: What the function returns.
 
     Returns:
@@ -173,9 +153,6 @@ class InverseBuilder:
         The constants come next, because the steps use them. Then each step is undone: ``undo``
         takes the node that holds a step's result, and returns the one that holds its input.
 
-        Returns:
-            The module that runs ``self.graph``.
-
         Raises:
             NotInvertibleError: A constant or a step is refused; the error names its node.
         """
@@ -207,7 +184,7 @@ class InverseBuilder:
 
         Args:
             step: A node of the chain.
-            source: The step's input, the node before it in the chain.
+            source: The node before it in the chain.
             result: The node of ``graph`` that holds the step's result.
 
         Raises:
@@ -228,10 +205,7 @@ class InverseBuilder:
     def check_constant(self, value: Any, inverse: Function) -> None:  # step 4
         """Refuse a zero that multiplies or divides: ``0 * x`` is the same for every ``x``.
 
-        A zero that is added is fine. A tensor is refused if any of its elements is zero.
-
-        Args:
-            value: A number or a tensor.
-            inverse: The function that undoes the step: it multiplies, divides, adds or subtracts.
+        A zero that is added is fine. A tensor is refused if any of its elements is zero. The step
+        is undone by ``inverse``, one of the four operators.
         """
         raise NotImplementedError("inversion: InverseBuilder.check_constant")

@@ -138,7 +138,7 @@ class Proxy:
         raise NotImplementedError("proxy: Proxy.__iter__")
 
     def __len__(self) -> int:  # step 4
-        """Refuse ``len(x)``: Python insists on an ``int``, so a proxy isn't an answer.
+        """Refuse ``len(x)``, which needs an ``int``: say what is wrong and what to write instead.
 
         Raises:
             RuntimeError: Always; ``refusal`` puts the message together.
@@ -146,11 +146,7 @@ class Proxy:
         raise NotImplementedError("proxy: Proxy.__len__")
 
     def __index__(self) -> int:  # step 4
-        """Refuse ``range(x)`` and ``[1, 2][x]``, which need an ``int``.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse ``range(x)`` and ``[1, 2][x]`` in the same way, with a ``TypeError``."""
         raise NotImplementedError("proxy: Proxy.__index__")
 
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given

@@ -150,7 +150,7 @@ class Proxy:
         return map(self.__getitem__, range(number))
 
     def __len__(self) -> int:  # step 4
-        """Refuse ``len(x)``: Python insists on an ``int``, so a proxy isn't an answer.
+        """Refuse ``len(x)``, which needs an ``int``: say what is wrong and what to write instead.
 
         Raises:
             RuntimeError: Always; ``refusal`` puts the message together.
@@ -158,11 +158,7 @@ class Proxy:
         raise self.refusal(RuntimeError, "the `len` of a proxy is unknown", "take `x.shape[0]`")
 
     def __index__(self) -> int:  # step 4
-        """Refuse ``range(x)`` and ``[1, 2][x]``, which need an ``int``.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse ``range(x)`` and ``[1, 2][x]`` in the same way, with a ``TypeError``."""
         raise self.refusal(TypeError, "the value of a proxy is unknown", "index a tensor")
 
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given

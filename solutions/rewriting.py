@@ -2,11 +2,7 @@
 
 A pattern is a small graph. The node whose value it returns is its *anchor*. To find the pattern,
 compare the anchor with every node of the large graph, then the arguments of both, and so on, back
-to the placeholders of the pattern, which match anything. You never have to choose on the way: a
-value may have many users, but a call has one list of arguments.
-
-To replace a match, copy another graph to where the anchor is, make the anchor's users take the
-result of the copy, and erase the nodes that were matched.
+to the placeholders of the pattern, which match anything.
 """
 
 from __future__ import annotations
@@ -48,7 +44,7 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:  # step 3
 
     Args:
         pattern: A function or module that uses all its inputs, and returns one value it computes.
-        graph: The graph to search, which belongs to a ``GraphModule``.
+        graph: The graph to search.
 
     Returns:
         The matches, in the order of the graph.
@@ -127,11 +123,6 @@ class Matcher:
         An argument is a node, a list or tuple of arguments, or a literal. Nodes are left to
         ``match_node``, and literals to ``same_value``.
 
-        Args:
-            expected: The argument in the pattern.
-            actual: The argument at the same place in the graph.
-            nodes_map: As for ``match_node``.
-
         >>> compare = Matcher().match_value
         >>> compare([1, "a"], (1, "a"), {}), compare([1], [1, 2], {}), compare(1, 1.0, {})
         (True, False, False)
@@ -165,14 +156,7 @@ def module_of(node: Node) -> Any:  # given
 
 
 def nodes_inside(found: Match) -> list[Node]:  # given
-    """Return the nodes that a match consists of, in the pattern's order: the anchor's is the last.
-
-    >>> import torch
-    >>> graph = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph
-    >>> [found] = match(lambda x, y: torch.relu(x + y), graph)
-    >>> nodes_inside(found)
-    [add, relu]
-    """
+    """Return the nodes that a match consists of, the anchor's the last."""
     pattern = found.anchor.graph.nodes
     return [found.nodes_map[each] for each in pattern if each.op not in ("placeholder", "output")]
 
@@ -180,10 +164,8 @@ def nodes_inside(found: Match) -> list[Node]:  # given
 def is_contained(inside: list[Node]) -> bool:  # step 2
     """Return whether the nodes of a match can be erased once the users of the last one are gone.
 
-    A value that is computed inside, and used outside, would be missing.
-
-    Args:
-        inside: The nodes of a match, in the order of ``nodes_inside``.
+    A value that is computed inside, and used outside, would be missing. ``inside`` has the nodes of
+    a match, in the order of ``nodes_inside``.
 
     >>> import torch
     >>> graph = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph
@@ -208,20 +190,7 @@ def replace_pattern(
         replacement: What to put there. It takes as many inputs as the pattern, in the same order,
             and returns one value. Attributes and modules that it uses are those of ``gm``.
 
-    Returns:
-        The matches.
-
     In torch: ``torch.fx.replace_pattern``.
-
-    >>> import torch
-    >>> gm = symbolic_trace(lambda a, b: torch.relu(a + b) * 2)
-    >>> found = replace_pattern(gm, lambda x, y: torch.relu(x + y), lambda x, y: torch.max(x, -y))
-    >>> print(gm.code.strip())
-    def forward(self, a, b):
-        neg = -b;  b = None
-        max_1 = torch.max(a, neg);  a = neg = None
-        mul = max_1 * 2;  max_1 = None
-        return mul
     """
     matches = match(pattern, gm.graph)
     new = traced_like(gm.graph, replacement)
@@ -237,16 +206,6 @@ def replace_match(found: Match, replacement: Graph) -> None:  # step 4
     The copy takes what the pattern's placeholders match, in their order, and its result takes the
     place of the match's last node. It has to be inserted where all these inputs exist: right before
     that node. No node of the match is left afterwards.
-
-    Args:
-        found: The match.
-        replacement: The graph to copy.
-
-    >>> gm = symbolic_trace(lambda a, b: a * 2 + b)
-    >>> [found] = match(lambda x, y: x * 2 + y, gm.graph)
-    >>> replace_match(found, symbolic_trace(lambda x, y: y - x).graph)
-    >>> [(node.name, node.args) for node in gm.graph.nodes][2:]
-    [('sub', (b, a)), ('output', (sub,))]
     """
     *before, old = nodes_inside(found)
     inputs = map(found.nodes_map.get, found.anchor.graph.find_nodes(op="placeholder"))

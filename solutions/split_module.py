@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import torch
 
 from given.code import keep_persistence
+from given.split_module import read_late, rename_arguments
 
 from .code import GraphModule, graph_module_class
 from .graph import Graph, Node, map_arg
@@ -99,36 +100,7 @@ def split_module(
             cycle is refused nevertheless.
         keep_original_node_name: Keep the names of nodes and of the arguments of ``forward``.
 
-    Returns:
-        The model of submodules; ``meta["partition_names"]`` is the set of their names.
-
-    Raises:
-        RuntimeError: Partitions depend on each other in a cycle.
-
     In torch: ``torch.fx.passes.split_module.split_module``.
-
-    >>> from solutions.tracer import symbolic_trace
-    >>> class TwoViews(torch.nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.scale = torch.nn.Parameter(torch.ones(4))
-    ...         self.encoder = torch.nn.Linear(4, 2)
-    ...
-    ...     def forward(self, left, right):
-    ...         first = self.encoder(left * self.scale).softmax(dim=-1)
-    ...         second = self.encoder(right).softmax(dim=-1)
-    ...         return torch.maximum(first, second)
-    >>> model = TwoViews()
-    >>> first = {"mul", "encoder", "encoder_1"}  # encode both views, then compare them
-    >>> split = split_module(symbolic_trace(model), model, lambda node: int(node.name not in first))
-    >>> print(split.code.strip())
-    def forward(self, left, right):
-        scale = self.scale
-        submod_0 = self.submod_0(left, scale, right);  left = scale = right = None
-        getitem = submod_0[0]
-        getitem_1 = submod_0[1];  submod_0 = None
-        submod_1 = self.submod_1(getitem, getitem_1);  getitem = getitem_1 = None
-        return submod_1
     """
     partitions = assign_nodes(m.graph, split_callback)
     collect_crossings(m, partitions)
@@ -157,7 +129,7 @@ def assign_nodes(
 
     Args:
         graph: The graph; it is only read.
-        split_callback: Returns a number for a call, or anything else that becomes a name.
+        split_callback: Returns a number for a call, or anything else whose text becomes a name.
         kind: The class of the partitions. Later lessons have their own, such as ``Kernel``.
 
     Returns:
@@ -188,10 +160,7 @@ def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None: 
     and an input of ``second``. The graph returns ``add``, so ``add`` is an output, although no
     other partition uses it. ``y`` enters too, but no partition computes it.
 
-    Args:
-        m: The traced model; it is only read.
-        partitions: The partitions. Their ``inputs`` and ``outputs`` are filled in, in the order in
-            which the graph's nodes first use the values.
+    Fill in ``inputs`` and ``outputs`` in the order in which the graph's nodes first use the values.
 
     In torch: ``record_cross_partition_use`` inside ``split_module``.
 
@@ -229,12 +198,6 @@ def order_partitions(partitions: list[Part]) -> list[Part]:  # step 3
     If two partitions need values from each other, no order works. In a model of a thousand nodes
     you want to know which two: the error has the ``submod_name`` of each partition in the cycle,
     and of no others.
-
-    Args:
-        partitions: The partitions, after ``collect_crossings``.
-
-    Returns:
-        The same partitions, sorted.
 
     Raises:
         RuntimeError: Partitions depend on each other in a cycle.
@@ -328,13 +291,9 @@ def build_graph(partition: Partition, keep_original_node_name: bool = False) -> 
     their ``meta``, and no defaults. Its outputs are the result. If ``returns_single``, that is the
     value itself, and otherwise a tuple, which may be empty.
 
-    Args:
-        partition: A partition, after ``collect_crossings``. Its ``graph`` and ``environment`` are
-            filled in.
-        keep_original_node_name: As for ``copy_nodes``.
-
     Returns:
-        The graph. Its class is that of the graph that the nodes are from, yours or torch's.
+        The graph, of the class of the graph that the nodes are from, yours or torch's. It is also
+        ``partition.graph``, and the dict of copies is ``partition.environment``.
 
     >>> from solutions.tracer import symbolic_trace
     >>> x, relu, tanh, output = symbolic_trace(lambda x: x.relu().tanh()).graph.nodes
@@ -369,25 +328,13 @@ def build_submodule(
 
     Args:
         partition: A partition, after ``collect_crossings``.
-        m: The traced model, which has the modules.
+        m: The traced model, which has the modules; it is only read.
         keep_original_node_name: As for ``copy_nodes``.
 
     Returns:
         The submodule. Its class is ``graph_module_class(m)`` of the lesson ``code``.
 
     In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
-
-    >>> from solutions.tracer import symbolic_trace
-    >>> mlp = torch.nn.Sequential()
-    >>> mlp.layers = torch.nn.Sequential()
-    >>> mlp.layers.first = torch.nn.Linear(3, 4)
-    >>> m = symbolic_trace(mlp)
-    >>> x, linear, output = m.graph.nodes
-    >>> part = Partition("0", nodes=[linear], inputs={x: None}, outputs={linear: None})
-    >>> print(build_submodule(part, m).code.strip())
-    def forward(self, input_1):
-        layers_first = self.layers_first(input_1);  input_1 = None
-        return layers_first
     """
     graph = build_graph(partition, keep_original_node_name)
     modules = {}
@@ -401,20 +348,10 @@ def build_submodule(
 # --- Step 5: calls in place of the nodes
 
 
-def values_of(call: Node, partition: Partition) -> dict[Node, Node]:  # step 5
+def values_of(call: Node, partition: Partition) -> dict[Node, Node]:  # given
     """Return, for each output of a partition, the node that has it after a call of the partition.
 
-    A call of a partition with one output is that output. With two outputs it is a tuple, and each
-    of them has to be taken out with ``operator.getitem``. ``returns_single`` tells which it is.
-
-    >>> graph = Graph()
-    >>> x = graph.placeholder("x")
-    >>> relu, tanh = graph.call_method("relu", (x,)), graph.call_method("tanh", (x,))
-    >>> call = graph.call_module("both", (x,))
-    >>> values_of(call, Partition("0", outputs={tanh: None, relu: None}))
-    {tanh: getitem, relu: getitem_1}
-    >>> values_of(call, Partition("1", outputs={relu: None}))
-    {relu: both}
+    Several outputs are taken out of the tuple that the call returns.
     """
     if partition.returns_single:
         return dict.fromkeys(partition.outputs, call)
@@ -494,16 +431,6 @@ def stitch_graph(
         and ``meta["partition_names"]`` is the set of these names.
 
     In torch: ``construct_graph`` and the last two loops inside ``split_module``.
-
-    >>> from solutions.tracer import symbolic_trace
-    >>> m = symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
-    >>> x, linear, relu, output = m.graph.nodes
-    >>> part = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})
-    >>> print(stitch_graph(m, {part: m}).code.strip())
-    def forward(self, input):
-        input_1 = input
-        submod_0 = self.submod_0(input_1);  input_1 = None
-        return submod_0
     """
     graph = with_calls(m.graph, submodules, _call_submodule)
     if keep_original_order:
@@ -521,22 +448,3 @@ def stitch_graph(
 
 def _call_submodule(graph: Graph, partition: Partition, inputs: tuple[Node, ...]) -> Node:
     return graph.call_module(partition.submod_name, inputs)
-
-
-def read_late(graph: Graph) -> None:  # given
-    """Move each ``get_attr`` node to just before its first user, and erase those without users."""
-    read = dict.fromkeys(graph.find_nodes(op="get_attr"))
-    for node in list(graph.nodes):
-        for value in node.all_input_nodes:
-            if value in read and next(iter(value.users)) is node:
-                node.prepend(value)
-    for node in read:
-        if not node.users:
-            graph.erase_node(node)
-
-
-def rename_arguments(graph: Graph) -> None:  # given
-    """Name the arguments of ``forward`` after their nodes: ``input_1``, where it was ``input``."""
-    for node in graph.find_nodes(op="placeholder"):
-        stars = node.target[: node.target.count("*")]
-        node.target = stars + node.name

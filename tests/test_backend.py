@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import warnings
 from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -105,14 +103,9 @@ def test_a_node_that_a_loop_can_run_fits(lesson, name):
 
 UNFIT = {
     "a matrix product isn't element by element": lambda x: x.mm(x),
-    "a view doesn't compute anything": lambda x: x.view(9),
     "sin isn't in the table": lambda x: torch.sin(x),
     "the result is float64": lambda x: x.sum(-1, keepdim=True, dtype=torch.float64),
-    "the result is float16": lambda x: x.half() + 1,
-    "the result is an integer": lambda x: x.int() + 1,
-    "the result is a boolean": lambda x: x > 1,
     "the result has other strides": lambda x: x.t() + 1,
-    "the result is empty": lambda x: x[:0] + 1,
     "the result has no dimension": lambda x: x[0, 0] + 1,
     "an operand has other strides": lambda x: x + x.t(),
     "an operand is float64": lambda x: x + x.double()[0, 0],
@@ -121,9 +114,6 @@ UNFIT = {
     "an operand is read neither by row nor by column": lambda x: x.view(3, 1, 3) + x,
     "the reduced dimension isn't the last one": lambda x: x.sum(0, keepdim=True),
     "the reduced dimension isn't kept": lambda x: x.sum(-1),
-    "two dimensions are reduced": lambda x: x.sum((0, 1), keepdim=True),
-    "a row has a single element": lambda x: x[:, :1].contiguous().sum(-1, keepdim=True),
-    "the reduced tensor has other strides": lambda x: x.t().sum(-1, keepdim=True),
 }
 
 
@@ -173,10 +163,11 @@ def test_a_reduction_runs_over_the_shape_of_its_input(lesson):
         ([(0, None)], (4, 1)),
         ([(0, (4, 3))], (4, 3)),
         ([(0, (5, 3))], (4, 1)),
+        ([(0, (2, 2, 3))], (4, 1)),
         ([(1, (4, 3)), (2, (4, 5))], (4, 5)),
         ([(2, (4, 3)), (1, (4, 5))], (4, 3)),
     ],
-    ids=["no loop", "a loop with its rows", "other rows", "the second later", "the first later"],
+    ids=["no loop", "its rows", "5 rows", "2 by 2 rows", "the second later", "the first later"],
 )
 def test_a_node_with_one_number_per_row_runs_in_the_loop_of_an_input(lesson, shapes, expected):
     node = call(lesson, lambda x, y: x + y, torch.ones(4, 1), torch.ones(4, 1))
@@ -189,6 +180,10 @@ def test_a_node_with_one_number_per_row_runs_in_the_loop_of_an_input(lesson, sha
         expected,
         cause=[
             (is_value((5, 3)), "the loop of that input has 5 rows, and the node has 4"),
+            (
+                is_value((2, 2, 3)),
+                "4 numbers as well, but the `row_shape` of that loop is (2, 2, 1)",
+            ),
             (is_value((4, 1)), "an input's loop has these rows, and can run the node once per row"),
             (
                 earlier.__contains__,
@@ -300,12 +295,6 @@ def test_a_reduction_joins_only_a_user_with_a_loop_like_its_own(lesson, size, jo
     )
 
 
-def test_a_chain_of_eight_is_one_kernel(lesson):
-    kernel = only_kernel(lesson, chain, *inputs(4, 3))
-    names = ["mul", "add", "sigmoid", "sub", "tanh", "mul", "silu", "mul", "add"]
-    equal(operators(kernel), names)
-
-
 def test_the_shape_of_a_kernel_is_that_of_its_loop(lesson):
     centred = only_kernel(lesson, lambda x: x - x.mean(-1, keepdim=True), torch.ones(4, 3))
     cause = (is_value((4, 1)), "its first node has one number per row, but its loop has columns")
@@ -376,8 +365,13 @@ def neighbours(x, y):
 
 @pytest.mark.parametrize(
     ("function", "args", "count"),
-    [(block, inputs(4, 3), 14), (rms, inputs(4, 3), 6), (neighbours, inputs(3), 4)],
-    ids=["a norm and a softmax", "after a reduction", "neighbours"],
+    [
+        (chain, inputs(4, 3), 9),
+        (block, inputs(4, 3), 14),
+        (rms, inputs(4, 3), 6),
+        (neighbours, inputs(3), 4),
+    ],
+    ids=["a chain", "a norm and a softmax", "after a reduction", "neighbours"],
 )
 def test_one_loop_runs_all_that_it_can(lesson, function, args, count):
     equal(
@@ -445,7 +439,6 @@ def test_a_node_that_uses_a_row_waits_for_the_next_pass(lesson, function, expect
         cause=[
             (lambda got: len(got) > fewest, "there are more passes than needed"),
             (lambda got: len(got) < fewest, "a node uses a row before the pass has computed it"),
-            (lambda got: len(got) == fewest, "the latest of a node's inputs decides on its pass"),
         ],
     )
 
@@ -653,41 +646,19 @@ def test_each_call_has_new_outputs(lesson):
     )
 
 
-@contextlib.contextmanager
-def default(dtype=torch.float32, device="cpu"):
-    """Let torch make tensors of another dtype, or on another device."""
-    torch.set_default_dtype(dtype)
-    torch.set_default_device(device)
+@pytest.mark.parametrize("other", [{"dtype": torch.float64}, {"device": "meta"}], ids=str)
+def test_the_outputs_are_float32_on_the_cpu_whatever_is_the_default(lesson, other):
+    args = inputs(3)
+    launch = lesson.launcher(only_kernel(lesson, chain, *args), lambda *_: None)
     try:
-        yield
+        torch.set_default_dtype(other.get("dtype", torch.float32))
+        torch.set_default_device(other.get("device"))
+        result = launch(*args)
     finally:
         torch.set_default_dtype(torch.float32)
         torch.set_default_device(None)
-
-
-@needs_compiler
-@pytest.mark.parametrize(
-    "other",
-    [{"dtype": torch.float64}, {"dtype": torch.bfloat16}, {"device": "meta"}],
-    ids=["float64", "bfloat16", "meta"],
-)
-def test_the_outputs_are_float32_on_the_cpu_whatever_is_the_default(lesson, other):
-    module, args = lowered(lesson, chain, *inputs(3)), inputs(3)
-    (node,) = (node for node in module.graph.nodes if node.op == "call_function")
-    kernel = only_kernel(lesson, chain, *args)
-    launch = lesson.launcher(kernel, lambda *_: None)  # so that nothing is written
-    with default(**other):
-        result = launch(*args)
-        equal(
-            (result.dtype, result.device.type),
-            (torch.float32, "cpu"),
-            cause=(
-                is_value((torch.get_default_dtype(), torch.get_default_device().type)),
-                "the output is made with the default dtype and device, but C writes float32",
-            ),
-        )
-        result = node.target(*args)
-    same_numbers(result, chain(*args))
+    cause = (True, "the output is made with the default dtype and device, but C writes float32")
+    equal((result.dtype, result.device.type), (torch.float32, "cpu"), cause=cause)
 
 
 @needs_compiler
@@ -720,13 +691,10 @@ def test_the_given_module_stays_as_it_is_and_its_meta_is_copied(lesson, function
 
 
 @needs_compiler
-@pytest.mark.parametrize("made_by", ["torch", "lesson"])
-def test_the_result_has_the_classes_of_the_given_module(lesson, made_by):
-    torchs = make_fx(chain, tracing_mode="fake")(*inputs(3))
-    module = torchs if made_by == "torch" else flat(lesson, chain, *inputs(3))
+def test_a_module_of_torch_becomes_one_of_torch(lesson):
+    module = make_fx(chain, tracing_mode="fake")(*inputs(3))
     result = lesson.lower(module)
-    equal(type(result.graph), type(module.graph))
-    equal(type(result).__mro__[1], type(module).__mro__[1])
+    equal([type(result.graph), type(result).__mro__[1]], [torch.fx.Graph, torch.fx.GraphModule])
     same_numbers(result(*inputs(3)), chain(*inputs(3)))
 
 
@@ -792,13 +760,6 @@ def test_a_kernel_refuses_an_input_that_it_was_not_made_for(lesson, wrong, words
         module(wrong, wrong)
 
 
-@needs_compiler
-@pytest.mark.parametrize("function", [written_between, written_after])
-def test_a_write_keeps_its_place(lesson, function):
-    module = lowered(lesson, function, *inputs(3))
-    same_numbers(module(*inputs(3)), function(*inputs(3)))
-
-
 # --- the whole: torch.compile ---------------------------------------------------------------------
 
 
@@ -829,41 +790,6 @@ def test_a_compiled_model_trains(compiled_with):
     same_numbers(ours, [each.grad for each in model.parameters()])
 
 
-@needs_compiler
-def test_other_dtypes_compute_what_eager_does(compiled_with):
-    def one(x):
-        return (x * 2 + 1).abs() + x.sum(-1, keepdim=True)
-
-    def function(*args):
-        return [one(each) for each in args]
-
-    dtypes = torch.float64, torch.int64, torch.bfloat16
-    args = [(torch.randn(4, 6) * 5).to(dtype) for dtype in dtypes]
-    *exact, rounded = compiled_with(function)(*args)
-    same_numbers(exact, function(*args[:2]))
-    rounded_once = one(args[2].float()).bfloat16()  # that is as right, and nearer
-    is_better = torch.equal(rounded, rounded_once)
-    same_numbers(rounded, rounded_once if is_better else one(args[2]))
-
-
-@needs_compiler
-def test_a_written_input_is_written(compiled_with):
-    def function(x):
-        x.add_(1).relu_()
-        return x * 2
-
-    x, y = torch.tensor([-3.0, 2.0]), torch.tensor([-3.0, 2.0])
-    same_numbers((compiled_with(function)(x), x), (function(y), y))
-
-
-@needs_compiler
-def test_a_batch_norm_keeps_its_statistics(compiled_with):
-    ours, theirs = nn.BatchNorm1d(4), nn.BatchNorm1d(4)
-    x = torch.randn(8, 4)
-    same_numbers(compiled_with(ours)(x), theirs(x))
-    same_numbers(ours.running_mean, theirs.running_mean)
-
-
 def prepare() -> Iterator[object]:
     """Capture the functions of many tests, one per step, and compile with what torch imports."""
     asked = [
@@ -880,7 +806,6 @@ def prepare() -> Iterator[object]:
         yield captured_once(function, args)
     yield captured_once(torch.relu, (torch.ones(4, 3),), dynamic=True)
     yield compiled_by("aot_eager", Net())(torch.ones(6, 8)).sum().backward()
-    yield compiled_by("aot_eager", nn.BatchNorm1d(4))(torch.ones(8, 4))
     function = compiled_by("aot_eager", block)
     for shape in ((6, 8), (5, 4)):
         yield function(*inputs(*shape))

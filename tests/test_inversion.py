@@ -62,15 +62,7 @@ def test_both_functions_of_a_new_pair_are_known(lesson):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_later_pair_wins(lesson, place):
-    def half(x):
-        return x / 2
-
-    def first(x):
-        return x
-
-    def second(x):
-        return x * 2
-
+    half, first, second = (lambda x, factor=factor: x * factor for factor in (0.5, 1, 2))
     for other in (first, second):
         lesson.add_inverse(*((half, other) if place == 0 else (other, half)))
     inverse = lesson.inverse_of(half)
@@ -87,16 +79,10 @@ def test_a_function_that_only_shares_its_name_with_a_known_one_is_another(lesson
     def exp(x):
         return x + 1
 
-    def log(x):
-        return x - 1
-
     by_name = "functions were looked up by their names"
     hint = "the function itself is the key: two functions may have one name"
     with refuses(lesson.NotInvertibleError, "exp", cause=by_name, hint=hint):
         lesson.inverse_of(exp)
-    lesson.add_inverse(exp, log)
-    known = [lesson.inverse_of(torch.exp), lesson.inverse_of(torch.log)]
-    holds(known == [torch.log, torch.exp], "torch.log and torch.exp", got=known, hint=hint)
 
 
 # --- step 2: is the graph a chain? ----------------------------------------------------------------
@@ -205,14 +191,6 @@ def test_a_step_has_a_function_and_operands(lesson):
     equal(list(operands), [2, builder.chain[0]])
 
 
-def test_a_step_is_undone_in_the_new_graph(lesson):
-    builder = builder_for(lesson, lambda x: 2 - x)
-    x, step, _ = builder.chain
-    result = builder.graph.placeholder("result")
-    builder.graph.output(builder.undo(step, x, result))
-    computes(graph_module({}, builder.graph), torch.tensor(0.5), torch.tensor(1.5))
-
-
 def test_a_step_with_a_constant_uses_the_copy(lesson):
     model = WithState(lambda x, model: x / model.buffer)
     builder = builder_for(lesson, model)
@@ -245,8 +223,11 @@ def test_the_steps_are_undone_from_the_last_to_the_first(lesson):
 
 
 def test_the_example_prints_the_code_of_its_inverse(lesson):
+    inverse = lesson.invert(seed_example)
+    holds(is_graph_module(inverse), "a GraphModule", got=type(inverse))
+    inverse.graph.lint()
     equal(
-        lesson.invert(seed_example).code.strip().split("\n"),
+        inverse.code.strip().split("\n"),
         [
             "def forward(self, output):",
             "    log = torch.log(output);  output = None",
@@ -259,33 +240,12 @@ def test_the_example_prints_the_code_of_its_inverse(lesson):
 
 def test_the_placeholder_has_the_name_of_the_output_node(lesson):
     """If an input is called `output`, the output node isn't."""
-
-    def f(output):
-        return torch.exp(output)
-
-    names = [node.name for node in lesson.invert(f).graph.nodes]
-    equal(names[0], "output_1", hint="ask the output node of the model's graph for its name")
-
-
-def test_the_example_undoes_its_inverse(lesson):
-    values = torch.arange(5) + 1
-    same_numbers(seed_example(lesson.invert(seed_example)(values)), values.float())
+    placeholder, *_ = lesson.invert(lambda output: torch.exp(output)).graph.nodes
+    equal(placeholder.name, "output_1", hint="ask the model's output node for its name")
 
 
 def test_a_star_import_is_enough_to_invert(lesson):
     undone(star_import(lesson), seed_example)
-
-
-def test_the_result_is_a_sound_graph_module(lesson):
-    inverse = lesson.invert(seed_example)
-    holds(is_graph_module(inverse), "a GraphModule", got=type(inverse))
-    inverse.graph.lint()
-
-
-def test_a_registered_pair_is_used_both_ways(lesson):
-    lesson.add_inverse(torch.special.ndtr, torch.special.ndtri)
-    undone(lesson, lambda x: torch.special.ndtr(x))
-    undone(lesson, lambda x: torch.special.ndtri(x))
 
 
 # --- the whole: constants -------------------------------------------------------------------------
@@ -301,18 +261,8 @@ def test_the_place_of_the_constant_matters(lesson):
     )
 
 
-def test_constants_may_be_parameters_buffers_and_tensors(lesson):
-    undone(lesson, Affine())
-
-
 def test_a_constant_may_be_used_by_several_steps(lesson):
-    model = WithState(lambda x, model: x * model.weight + model.weight)
-    undone(lesson, model, torch.tensor([0.5, 0.25]))
-
-
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
-def test_a_parameter_may_be_on_the_left(lesson, name):
-    model = WithState(lambda x, model: getattr(operator, name)(model.weight, x))
+    model = WithState(lambda x, model: model.weight - x * model.weight)
     undone(lesson, model, torch.tensor([0.5, 0.25]))
 
 
@@ -331,13 +281,6 @@ def test_parameters_and_buffers_are_shared_with_the_model(lesson):
         model.shift += 1
         model.mean += 1
     computes(inverse, model(X), X)
-
-
-def test_gradients_reach_the_parameters_through_the_inverse(lesson):
-    model = Affine()
-    lesson.invert(model)(X).sum().backward()
-    without = [name for name, each in model.named_parameters() if each.grad is None]
-    equal(without, [], hint="refer to parameters by `get_attr` nodes")
 
 
 # --- the whole: the model and its inverse ---------------------------------------------------------
@@ -359,10 +302,6 @@ def test_a_graph_module_is_inverted_and_not_changed(lesson):
     inverse = lesson.invert(gm)
     equal(rows(gm.graph), before, hint="build a new graph, and leave the given one as it is")
     computes(inverse, gm(X), X)
-
-
-def test_nested_modules_are_one_chain(lesson):
-    undone(lesson, nn.Sequential(Affine(), nn.Sequential(Affine())))
 
 
 def test_a_model_that_does_nothing_is_its_own_inverse(lesson):
@@ -396,11 +335,6 @@ def test_the_error_states_the_reason(lesson):
     holds(len(reasons) == 3, expected, got="\n".join(reasons))
 
 
-def test_a_buffer_that_contains_zero_is_refused_as_a_factor(lesson):
-    model = WithState(lambda x, model: x / model.buffer, buffer=(1.0, 0.0))
-    refused(lesson, model, "truediv", "buffer")
-
-
 def test_a_constant_that_changes_the_model_is_refused(lesson):
     model = WithState(lambda x, model: x + model.weight.mul_(2))
     try:
@@ -412,13 +346,5 @@ def test_a_constant_that_changes_the_model_is_refused(lesson):
 
 
 def test_a_change_of_the_model_outside_the_chain_is_refused(lesson):
-    def forward(x, model):
-        model.weight.mul_(2)
-        return x + model.weight
-
-    refused(lesson, WithState(forward), "mul_", "weight")
-
-
-def test_a_constant_that_is_random_is_refused(lesson):
-    model = WithState(lambda x, model: x + torch.rand_like(model.weight))
-    refused(lesson, model, "rand_like", "add")
+    model = WithState(lambda x, model: (model.weight.mul_(2), x + model.weight)[1])
+    refused(lesson, model, "mul_", "weight")

@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_map
 
 from tests import zoo
 from tests.models.proxy import expected, plugged, recorded, unpacking
-from tests.suite import equal, holds, refuses, same_graph
-from tests.suite.notes import noting
+from tests.suite import equal, holds, noting, refuses, same_graph
 
 UNARY = ("abs", "invert", "neg", "pos")
 COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
@@ -45,13 +44,8 @@ def test_an_operator_of_one_operand_is_a_call_of_its_function(lesson, name):
 @pytest.mark.parametrize("name", REFLECTED)
 def test_a_proxy_on_the_right_stays_on_the_right(lesson, name):
     function = getattr(operator, name)
-    same_record(
-        lesson,
-        lambda x: function(7, x),
-        "x",
-        cause=(lambda graph: list(graph.nodes)[1].args[1] == 7, "the operands were swapped"),
-        hint="Python calls the reflected method of the right operand, and passes the left one",
-    )
+    swapped = (lambda graph: list(graph.nodes)[1].args[1] == 7, "the operands were swapped")
+    same_record(lesson, lambda x: function(7, x), "x", cause=swapped)
 
 
 def test_an_index_is_recorded_unchanged(lesson):
@@ -121,11 +115,11 @@ def test_a_method_of_a_tensor_called_with_a_proxy_is_a_method_call(lesson):
     "function",
     [
         lambda x, y: torch.relu(x),
-        lambda x, y: torch.add(1, other=y),
         lambda x, y: F.relu(x, inplace=True),
+        lambda x, y: torch.add(1, other=y),
         lambda x, y: torch.cat([x, y], dim=1),
     ],
-    ids=["relu", "keyword", "functional", "list"],
+    ids=["relu", "functional", "keyword", "list"],
 )
 def test_a_function_of_torch_is_a_call_of_it(lesson, function):
     same_record(lesson, function)
@@ -135,17 +129,8 @@ def test_a_function_of_torch_is_a_call_of_it(lesson, function):
 
 
 def test_an_unused_attribute_leaves_no_node(lesson):
-    def function(x):
-        x.shape
-        return x
-
-    same_record(
-        lesson,
-        function,
-        "x",
-        cause=(lambda graph: len(graph.nodes) > 2, "the node was made when the attribute was read"),
-        hint="create the `getattr` node at the first use of the attribute",
-    )
+    early = (lambda graph: len(graph.nodes) > 2, "the node was made when the attribute was read")
+    same_record(lesson, lambda x: (x.shape, x)[1], "x", cause=early)
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,7 @@ def test_gpipe_runs_all_forwards_then_all_backwards(lesson):
     equal(
         printed(lesson.gpipe(2, 3)),
         ["0F0 0F1 0F2 0B0 0B1 0B2", "1F0 1F1 1F2 1B0 1B1 1B2"],
-        cause=[
-            (lambda got: "0F0 0B0" in got[0], "a backward follows each forward"),
-            (lambda got: len(got) == 3, "there is one order per micro-batch, not per stage"),
-        ],
+        cause=(lambda got: len(got) == 3, "there is one order per micro-batch, not per stage"),
     )
 
 
@@ -64,14 +61,7 @@ def test_forwards_run_ahead_then_both_alternate(lesson, ahead, expected):
     equal(
         [str(action)[1:] for action in lesson.alternate(forwards, backwards, ahead)],
         expected.split(),
-        cause=[
-            (lambda got: len(got) < 6, "actions are missing: after the forwards, only backwards"),
-            (lambda got: len(got) > 6, "some actions are in the order twice"),
-            (
-                lambda got: ahead < 3 and got[ahead][0] == "B",
-                "after those ahead, a forward comes first",
-            ),
-        ],
+        cause=(lambda got: len(got) < 6, "actions are missing: after the forwards, only backwards"),
     )
 
 
@@ -88,16 +78,12 @@ def test_1f1b_alternates_from_the_first_backward_on(lesson, stages, microbatches
     equal(
         printed(others),
         expected,
-        cause=[
-            (lambda got: got[0].startswith("0F0 0B0"), "the first stage runs no forwards ahead"),
-            (lambda got: got[1].startswith("1F0 1F1 1F2"), "one forward too many runs ahead"),
-        ],
+        cause=(lambda got: "1F0 1F1 1F2" in got[1], "one forward too many runs ahead"),
         hint="stage s of n runs n - 1 - s forwards ahead",
     )
     equal(
         [str(action)[1] for action in last],
         ["F", "B"] * microbatches,
-        cause=(lambda got: got[:2] == ["F", "F"], "the last stage runs forwards ahead"),
         hint="the last stage has its gradient as soon as its forward has run",
     )
 
@@ -132,18 +118,8 @@ def test_an_action_starts_when_its_worker_is_free_and_its_input_is_there(lesson)
         cause=[
             (lambda got: got[0][2][1] == 2, "0B0 doesn't wait for 1B0"),
             (lambda got: got[1][0][1] == 0, "1F0 doesn't wait for 0F0"),
-            (
-                lambda got: got[0][1][1] < 1 or got[1][2][1] < 4,
-                "an action doesn't wait for the one before it in its order",
-            ),
         ],
     )
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_bubble_agrees_with_the_formula(lesson, schedule):
-    bubble = lesson.simulate(getattr(lesson, schedule)(8, 32)).bubble
-    holds(abs(bubble - 7 / 39) < 1e-9, "a bubble of (s - 1) / (m + s - 1)", got=bubble)
 
 
 def test_forwards_and_backwards_take_the_time_that_was_passed(lesson):
@@ -203,18 +179,15 @@ def test_alive_counts_the_micro_batches_that_a_worker_holds_at_once(lesson):
     equal(
         (lesson.alive(lesson.gpipe(4, 8)), lesson.alive(lesson.one_f_one_b(4, 8))),
         ([8, 8, 8, 8], [4, 3, 2, 1]),
-        cause=[
-            (lambda got: got[1] == [8] * 4, "all forwards were counted, not those held at a time"),
-            (lambda got: got[0] == [0] * 4, "only the micro-batches held at the end were counted"),
-        ],
+        cause=(lambda got: got[1] == [8] * 4, "all forwards count, not those held at once"),
     )
     equal(
         lesson.alive(orders_of(lesson, "F0 B0 F1 F2 B1 B2", "1F0 3F0 3B0 1B0")),
         [2, 2],
-        cause=[
-            (lambda got: got[0] == 1, "only the forwards before the first backward count"),
-            (lambda got: got[1] == 1, "the worker holds a micro-batch once in each of two stages"),
-        ],
+        cause=(
+            lambda got: got[1] == 1,
+            "the worker holds a micro-batch once in each of two stages",
+        ),
     )
 
 
@@ -253,7 +226,6 @@ def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
         [(stage.number, names(stage.nodes)) for stage in stages],
         [(0, ["relu"]), (1, ["add", "mul"])],
         cause=[
-            (lambda got: {each[0] for each in got} == {0}, "the stages have no numbers yet"),
             (lambda got: (7, ["relu"]) in got, "the number is the callback's"),
             (lambda got: got[0][1] == ["add", "mul"], "the stages aren't sorted by what they need"),
         ],
@@ -266,8 +238,8 @@ def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
 
 @pytest.mark.parametrize(
     ("model", "stages", "kind"),
-    [("Row", 3, torch.Tensor), ("Skip", 3, torch.Tensor), ("Halves", 4, tuple)],
-    ids=["one value", "several values", "one tuple"],
+    [("Skip", 3, torch.Tensor), ("Halves", 4, tuple)],
+    ids=["several values", "one tuple"],
 )
 def test_what_a_stage_made_is_found_by_its_nodes(lesson, model, stages, kind):
     engine, *_ = engines(lesson, task(lesson, model, stages=stages))
@@ -285,11 +257,17 @@ def test_each_value_is_sent_to_each_stage_that_uses_it(lesson):
     equal(sent, {*first.sends}, hint="send it once to each user: see `sends`")
 
 
+HELD = (
+    lambda error: isinstance(error, KeyError) and isinstance(error.args[0], int),
+    "`held` has nothing of this micro-batch: keep what each one needs under its number",
+)
+
+
 def test_the_stage_of_the_loss_has_the_losses(lesson):
-    stages = engines(lesson, task(lesson, "Accuracy"))
+    stages = engines(lesson, task(lesson, "Perplexity"))
     missed = lambda error: error.args[0] is stages[0].loss
     cause = (missed, "here the last stage doesn't make the loss: look whether `loss` was made")
-    with noting(cause=cause, on=(KeyError,)):
+    with noting(cause=[cause, HELD], on=(KeyError,)):
         run(stages, lesson.gpipe(3, 4))
     losses = [engine.losses for engine in stages]
     equal([len(each) for each in losses], [0, 4, 0])
@@ -336,6 +314,10 @@ def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
         "a list of two: `None` for the first tensor of the tuple, a gradient for the second",
         got=found,
         cause=[
+            (
+                not any(each.requires_grad for each in sent["F", "split"]),
+                "what was sent requires no gradient: send what the module returned, not detached",
+            ),
             (lambda got: len(got) == 1 and got[0] is not None, "`None` was left out of the list"),
             (lambda got: len(got) == 1, "there is one entry per value, not per tensor in it"),
             (lambda got: got[0] is not None, "zeros aren't `None`: the tensor has no gradient"),
@@ -364,13 +346,12 @@ NOTHING = (
 )
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("model", ["Skip", "Frozen", "Early", "Detached", "Halves"])
-def test_loss_and_gradients_are_those_of_one_process(lesson, schedule, model):
+@pytest.mark.parametrize("model", ["Skip", "Frozen", "Early", "Detached", "Perplexity", "Halves"])
+def test_loss_and_gradients_are_those_of_one_process(lesson, model):
     batch = task(lesson, model)
     stages = engines(lesson, batch)
-    with noting(cause=[ONCE, NOTHING], on=(RuntimeError,)):
-        run(stages, getattr(lesson, schedule)(3, 4))
+    with noting(cause=[ONCE, NOTHING, HELD], on=(RuntimeError, KeyError)):
+        run(stages, lesson.one_f_one_b(3, 4))
     same_numbers(loss_of(stages), batch.loss)
     same_gradients(gradients(batch.gm), batch.gradients)
 
@@ -379,11 +360,8 @@ def test_loss_and_gradients_are_those_of_one_process(lesson, schedule, model):
 def test_a_stage_holds_as_many_micro_batches_as_alive_says(lesson, schedule):
     stages, orders = engines(lesson, task(lesson)), getattr(lesson, schedule)(3, 4)
     most = run(stages, orders)
-    equal(
-        [len(engine.held) for engine in stages],
-        [0, 0, 0],
-        hint="remove a micro-batch from `held` in its backward",
-    )
+    hint = "remove a micro-batch from `held` in its backward"
+    equal([len(engine.held) for engine in stages], [0, 0, 0], hint=hint)
     equal(most, lesson.alive(orders))
 
 
@@ -586,9 +564,15 @@ def test_if_a_worker_fails_all_end_and_its_error_is_raised(lesson):
     equal(ended, [True, True], cause=still_runs)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_threads_compute_what_one_process_does(lesson, schedule):
-    batch, order = task(lesson), getattr(lesson, schedule)
+def test_a_worker_that_finds_the_mailbox_closed_has_failed(lesson):
+    box, key = lesson.Mailbox(), message(lesson)
+    box.close()
+    with refuses(ClosedError, cause="its error is lost, though no other worker has failed"):
+        lesson.run_threads(*workers(lesson, lambda: box.receive(key)), box)
+
+
+def test_threads_compute_what_one_process_does(lesson):
+    batch, order = task(lesson), lesson.one_f_one_b
     loss = lesson.train_step(batch.gm, batch.stages, batch.batch, order=order, microbatches=4)
     same_numbers(loss, batch.loss)
     same_gradients(gradients(batch.gm), batch.gradients)

@@ -27,6 +27,7 @@ from tests.models.unflatten import (
     CalledTwice,
     CountedTwice,
     HandsItsParameterDown,
+    Idle,
     Keywords,
     LooksLikeTheOwner,
     Mutates,
@@ -42,7 +43,6 @@ from tests.models.unflatten import (
     block_and_tanh,
     calls_in,
     calls_of,
-    fixed_norms,
     in_a_list,
     interrupted_program,
     like_eager,
@@ -67,10 +67,15 @@ from tests.suite.programs import exported, program_of
 
 # --- step 1: stacks_of and calls_at ---------------------------------------------------------------
 def test_every_call_around_a_node_is_in_its_stack(lesson):
-    stacks = lesson.stacks_of(program_of(block_and_tanh, x()).graph)
+    graph = program_of(block_and_tanh, x()).graph
+    relu = next(node for node in graph.nodes if node.name == "relu")
+    with graph.inserting_before(relu):
+        graph.create_node("get_attr", "branch").meta = dict(relu.meta)
+    stacks = lesson.stacks_of(graph)
     equal(
         {node.name: [level.path for level in stack] for node, stack in stacks.items()},
         {"mul": ["", "0"], "linear": ["", "0", "0.linear"], "relu": ["", "0"], "tanh": ["", "1"]},
+        cause=(lambda got: "branch" in got, "a `get_attr` node computes nothing"),
         hint="`levels_of` reads one node's `nn_module_stack`; only nodes that compute have one",
     )
 
@@ -79,13 +84,7 @@ def test_every_call_around_a_node_is_in_its_stack(lesson):
 def test_a_node_without_a_stack_is_refused(lesson, meta):
     program = program_of(Block, x())
     next(node for node in program.graph.nodes if node.name == "relu").meta = dict(meta)
-    with refuses(
-        RuntimeError,
-        "relu",
-        "nn_module_stack",
-        cause="the node was put into a call, or the error doesn't name it",
-        hint="name the node and `nn_module_stack`",
-    ):
+    with refuses(RuntimeError, "relu", "nn_module_stack"):
         lesson.stacks_of(program.graph)
 
 
@@ -125,15 +124,6 @@ def test_two_calls_of_a_module_stay_separate(lesson):
         [("block", 0, 3), ("block", 1, 3)],
         cause=(lambda got: len(got) < 2, "two calls, one after the other, were taken for one"),
         hint="compare the whole levels: later calls have the same path, but another number",
-    )
-
-
-def test_a_list_of_modules_isnt_a_call(lesson):
-    outliner = outlined(lesson, program_of(Nested, x()))
-    equal(
-        [call.name for call in outliner.calls_at(1)],
-        ["first", "second", "layers.0", "layers.1"],
-        hint="the name of a call is the whole path of its level, dots and all",
     )
 
 
@@ -252,23 +242,17 @@ def test_a_tied_parameter_is_read_under_the_name_that_the_module_knows(lesson):
     )
 
 
-def test_a_parameter_of_another_module_is_passed_in(lesson):
-    call = calls_of(lesson, program_of(HandsItsParameterDown, x()), reads=True)["scale"]
+@pytest.mark.parametrize(
+    ("model", "name", "passed"),
+    [(HandsItsParameterDown, "scale", "weight"), (LooksLikeTheOwner, "low", "lower_weight")],
+)
+def test_a_parameter_of_another_module_is_passed_in(lesson, model, name, passed):
+    call = calls_of(lesson, program_of(model, x()), reads=True)[name]
     equal(
         [[*map(str, call.inputs)], shown_state(call)],
-        [["x", "weight"], []],
-        cause=(lambda got: got[1], "a parameter above the module was taken for its own"),
-        hint="a name that isn't below the call's path belongs to a caller: leave the input alone",
-    )
-
-
-def test_a_name_that_only_begins_like_the_path_isnt_below_it(lesson):
-    call = calls_of(lesson, program_of(LooksLikeTheOwner, x()), reads=True)["low"]
-    equal(
-        [[*map(str, call.inputs)], shown_state(call)],
-        [["x", "lower_weight"], []],
-        cause=(lambda got: got[1], "`lower.weight` was taken for something below `low`"),
-        hint="the name must begin with the path and a dot: `is_below`",
+        [["x", passed], []],
+        cause=(lambda got: got[1], f"`{passed}` was taken for something below `{name}`"),
+        hint="what is below a module begins with its path and a dot: `is_below`",
     )
 
 
@@ -342,6 +326,17 @@ def test_equal_graphs_have_equal_keys(lesson):
     )
 
 
+def test_a_child_that_is_called_is_not_one_that_is_read(lesson):
+    called, read = torch.fx.Graph(), torch.fx.Graph()
+    called.output(called.create_node("call_module", "child"))
+    read.output(read.create_node("get_attr", "child"))
+    holds(
+        lesson.graph_key(called) != lesson.graph_key(read),
+        "different keys: the operation counts",
+        got=lesson.graph_key(read),
+    )
+
+
 @pytest.mark.parametrize("model", DIFFERENT.values(), ids=DIFFERENT)
 def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
     outliner = outlined(lesson, program_of(model, torch.arange(6).reshape(2, 3)))
@@ -362,6 +357,8 @@ def test_calls_that_do_the_same_share_a_name(lesson):
         cause=(lambda got: "@" in str(got), "every call has a name of its own"),
         hint="look the key up among those of the module, and keep the first call that has it",
     )
+    later = (is_value(1), "`calls` has the second call: keep the first, which has the same body")
+    equal(outliner.calls["block"].level.call, 0, cause=later)
 
 
 @pytest.mark.parametrize("model", [CalledDifferently, CalledAlikeInTheEnd])
@@ -398,11 +395,8 @@ def test_a_module_runs_its_graph(lesson):
     ids=["missing", "unknown", "twice"],
 )
 def test_arguments_that_dont_fit_are_refused(lesson, args, kwargs):
-    with refuses(
-        (TypeError, AssertionError, RuntimeError),
-        cause="a value was missing, or the module ignored a keyword",
-        hint="bind the arguments to the graph's parameters as Python does: `self._signature.bind`",
-    ):
+    hint = "bind the arguments to the graph's parameters as Python does: `self._signature.bind`"
+    with refuses((TypeError, AssertionError, RuntimeError), hint=hint):
         subtraction(lesson)(*args, **kwargs)
 
 
@@ -434,11 +428,7 @@ def test_the_root_flattens_its_arguments(lesson):
 
 def test_arguments_of_another_structure_are_refused(lesson):
     root = root_of(lesson, program_of(Scale, x(3), x(3)))
-    with refuses(
-        TypeError,
-        cause="arguments of another structure were accepted",
-        hint="compare the structure of the arguments with in_spec",
-    ):
+    with refuses(TypeError, cause="arguments of another structure were accepted"):
         root((x(3), x(3)))
 
 
@@ -540,52 +530,21 @@ def test_modules_are_where_the_eager_model_has_them(lesson):
 
 
 # --- the whole: unflatten -------------------------------------------------------------------------
-def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, strict=False):
-    run = like_eager(lesson, Owner, x(), strict=strict)
-    equal(
-        list(run.tree.state_dict()),
-        list(run.eager.state_dict()),
-        hint="register everything that `copied` returns, in its order",
-    )
-
-
-def test_a_module_without_operations_is_in_the_tree(lesson):
-    class Idle(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.identity = nn.Identity()
-            self.extras = nn.ParameterList([nn.Parameter(torch.ones(3))])
-            self.unused = nn.Linear(3, 3)
-
-        def forward(self, x):
-            return self.identity(x) + self.extras[0]
-
-    run = like_eager(lesson, Idle(), x())
-    equal(
-        [names(run.tree), list(run.tree.state_dict())],
-        [names(run.eager), list(run.eager.state_dict())],
-        cause=(lambda got: len(got[0]) < 4, "only modules that have a call are in the tree"),
-        hint="register a module for every path, if only a plain one",
-    )
 
 
 @pytest.mark.parametrize(
-    "model", [Nested, CalledTwice, CalledDifferently, Tied, Aliased, UsesSeveral, CountedTwice]
+    "model",
+    [
+        *(Nested, CalledTwice, CalledDifferently, Tied, TwoNames, Aliased),
+        *(Idle, Owner, UsesSeveral, CountedTwice),
+    ],
 )
 def test_it_runs_like_the_eager_model(lesson, model, **options):
     run = like_eager(lesson, model, x(), **options)
-    equal(names(run.tree), names(run.eager), hint="register a module for every path, in order")
-
-
-def test_a_module_under_two_names_has_one_set_of_parameters(lesson, strict=False):
-    tree = like_eager(lesson, TwoNames, x(), strict=strict).tree
-    first = dict(tree.named_parameters(remove_duplicate=False))["first.linear.weight"]
-    second = dict(tree.named_parameters(remove_duplicate=False))["second.linear.weight"]
-    holds(
-        first is second,
-        "first.linear.weight and second.linear.weight are one parameter",
-        got="two parameters",
-        hint="two names for the same memory hold one copy",
+    equal(
+        names(run.tree),
+        names(run.eager),
+        hint="register a module for every path, and all state under its names, in order",
     )
 
 
@@ -603,9 +562,8 @@ def test_the_program_isnt_changed(lesson, **options):
     equal(facts(), before, cause=edited, hint="work on a copy of the graph, and of every tensor")
 
 
-@pytest.mark.parametrize("model", [fixed_norms, training_norms], ids=["eval", "train"])
-def test_batch_norm_updates_its_statistics(lesson, model, functional=False):
-    like_eager(lesson, model, x(), functional=functional)
+def test_batch_norm_updates_its_statistics(lesson, functional=False):
+    like_eager(lesson, training_norms, x(), functional=functional)
 
 
 def test_inputs_and_buffers_are_mutated(lesson, functional=False):
@@ -615,16 +573,6 @@ def test_inputs_and_buffers_are_mutated(lesson, functional=False):
         [[], ["count"]],
         cause=(is_value([["count"], ["count"]]), "the buffer became a persistent one"),
         hint="the signature says `persistent=False`: register the buffer with that",
-    )
-
-
-def test_the_state_dict_of_the_eager_model_can_be_loaded(lesson):
-    run, other = like_eager(lesson, Nested, x()), Nested()
-    run.tree.load_state_dict(other.state_dict())
-    same_numbers(
-        run.tree(x()),
-        other(x()),
-        hint="register each tensor under its own name, and read it with `get_attr`",
     )
 
 
@@ -642,38 +590,17 @@ def test_structured_results_equal_the_eager_ones(lesson, strict=False):
 def test_an_unknown_keyword_argument_is_refused(lesson):
     kwargs = {"left": x(3), "right": x(3)}
     tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
-    with refuses(
-        ValueError,
-        "middle",
-        "left",
-        cause="the keyword was ignored, or the error doesn't name it",
-        hint="name the keywords that were passed and those that exist",
-    ):
+    with refuses(ValueError, "middle", "left"):
         tree(x(3), left=x(3), middle=x(3))
-
-
-def test_a_dynamic_dimension_may_have_any_size_in_its_range(lesson):
-    model, program = exported(Block, x(4, 3), dynamic_shapes=BATCH)
-    tree = lesson.unflatten(program)
-    same_numbers(
-        [tree(x(size, 3)) for size in (3, 5, 8)],
-        [model(x(size, 3)) for size in (3, 5, 8)],
-        hint="sizes are values of the graph like any others: pass them on",
-    )
 
 
 @pytest.mark.parametrize(
     ("shape", "words"),
-    [((1, 3), (">= 3", "1")), ((9, 3), ("<= 8", "9")), ((4, 4), ("3", "4")), ((3,), ("dim",))],
+    [((1, 3), (">= 3", "1")), ((4, 4), ("3", "4"))],
 )
 def test_an_input_out_of_range_is_refused(lesson, shape, words):
     tree = lesson.unflatten(program_of(Block, x(4, 3), dynamic_shapes=BATCH))
-    with refuses(
-        RuntimeError,
-        *words,
-        cause="the inputs weren't checked against the range constraints",
-        hint="`torch._export.utils` has the check that exported programs use",
-    ):
+    with refuses(RuntimeError, *words):
         tree(x(*shape))
 
 
@@ -698,11 +625,8 @@ def test_sizes_cross_submodules(lesson, strict=False, preserve=()):
 def test_a_random_module_tree_runs_like_the_eager_one(lesson, seed):
     specimen = random_models.tree(seed)
     run = like_eager(lesson, specimen.model, *specimen.inputs)
-    equal(
-        [names(run.tree), list(run.tree.state_dict())],
-        [names(run.eager), list(run.eager.state_dict())],
-        hint=f"look at the model: tests.random_models.tree({seed}).model",
-    )
+    hint = f"look at the model: tests.random_models.tree({seed}).model"
+    equal(names(run.tree), names(run.eager), hint=hint)
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -720,13 +644,8 @@ def test_a_real_model_comes_back(lesson, name):
     same_numbers(
         {name: parameter.grad for name, parameter in tree.named_parameters()},
         {name: parameter.grad for name, parameter in model.named_parameters()},
-        hint="have one parameter per tensor of the eager model, under each of its names",
     )
-    equal(
-        [names(tree), list(tree.state_dict())],
-        [names(model), list(model.state_dict())],
-        hint="register in the order of the paths and of the state",
-    )
+    equal(names(tree), names(model))
 
 
 def prepare() -> Iterator[None]:

@@ -21,11 +21,11 @@ from pathlib import Path
 from kata import progress
 from kata.commands.watch import BUSY, Saves, Watch
 from kata.judge import Judge
-from kata.lesson_names import NAMES
 from kata.paths import CORES
 from kata.progress import Workspace
 from kata.steps import steps_of_functions
 from kata.terminal import open_console
+from lessons import NAMES
 from tools.stubs import write
 
 SAVES = 10

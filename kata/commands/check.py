@@ -11,12 +11,12 @@ from rich.console import Console
 
 from kata import progress
 from kata.judge import Judge
-from kata.lesson_names import NAMES, add_lesson, add_step, check_step, lesson_name
+from kata.lesson_names import add_lesson, add_step, check_step, lesson_name
 from kata.progress import is_pristine
 from kata.showing import show
 from kata.terminal import open_console
 from kata.verdict import PASSED, STARRED, End, Ending, Verdict
-from lessons import CHAIN, TOGETHER
+from lessons import CHAIN, NAMES, TOGETHER
 
 JUDGED = (*NAMES, *TOGETHER)
 

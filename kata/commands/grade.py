@@ -12,8 +12,9 @@ from kata.grading.container import Container
 from kata.grading.report import EARLY, GREEN, State, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
-from kata.lesson_names import NAMES, lesson_name
+from kata.lesson_names import lesson_name
 from kata.terminal import open_console
+from lessons import NAMES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

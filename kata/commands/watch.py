@@ -15,11 +15,12 @@ from watchfiles import PythonFilter, watch
 
 from kata import progress
 from kata.judge import Judge, Request, Run
-from kata.lesson_names import NAMES, add_lesson, add_step, check_step
+from kata.lesson_names import add_lesson, add_step, check_step
 from kata.progress import Workspace
 from kata.showing import show_failure, show_green, show_rest, show_score
 from kata.terminal import open_console, show_labelled
 from kata.verdict import PASSED, Report, Verdict
+from lessons import NAMES
 
 # How long to wait before the files are looked at again: short, as the learner waits.
 IDLE, BUSY = 0.05, 0.01

@@ -27,7 +27,7 @@ from kata.grading.report import (
 )
 from kata.grading.submissions import Submission, flags_of
 from kata.judge import Judge, Request
-from kata.lesson_names import NAMES
+from lessons import NAMES
 
 # Judges some lessons of a submission.
 Judging = Callable[[Submission, list[str]], list[Grade]]

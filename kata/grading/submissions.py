@@ -24,9 +24,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from kata.lesson_names import NAMES, UsageError
+from kata.lesson_names import UsageError
 from kata.paths import CORES
 from kata.stubs import is_stub
+from lessons import NAMES
 
 LARGEST_FILE = 512 * 1024
 LARGEST_ARCHIVE = 64 * 2**20

@@ -1,15 +1,12 @@
 """Unlike the core: what code that is written for torch's interpreters relies on.
 
-- ``initial_env`` gives values to nodes that then don't run.
+- ``initial_env`` gives values to nodes that then don't run; it is not changed.
 - Arguments and results are converted as the graph says: a graph with flat inputs takes containers.
-- ``boxed_run`` takes its arguments out of a list, so that each is freed after its last use.
+- ``boxed_run`` takes its arguments out of a list. An unused value is freed, too.
 - ``*args`` and ``**kwargs`` can be placeholders.
-- An error names the line of the model.
+- An error names the line of the model, and keeps its type and its arguments.
 - ``Transformer`` keeps metadata, and asks its tracer which modules are leaves.
 - ``ShapeProp`` runs on fake tensors.
-
-Better than in torch: an unused value is freed, ``initial_env`` is not changed, and an error keeps
-its type and its arguments.
 """
 
 from __future__ import annotations
@@ -63,11 +60,7 @@ class Interpreter(core.Interpreter):
         return self.run_in({**(initial_env or {})}, args, enable_io_processing)
 
     def boxed_run(self, args_list: list[Any]) -> Any:
-        """Run the graph with the values in a list, which is emptied: nothing else holds them.
-
-        Args:
-            args_list: One value for each placeholder, in order.
-        """
+        """Run the graph with the values in a list, which is emptied: nothing else holds them."""
         placeholders = (node for node in self.graph.nodes if node.op == "placeholder")
         env = dict(zip(placeholders, args_list, strict=True))
         args_list.clear()

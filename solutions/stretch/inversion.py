@@ -36,19 +36,6 @@ def invert(model: nn.Module | Function) -> GraphModule:
     inverse returns the one between -π/2 and π/2. A constant must not enlarge the value by
     broadcasting.
 
-    Args:
-        model: A module or function of one input. It isn't changed; its parameters are shared with
-            the inverse.
-
-    Returns:
-        A new module; its placeholder has the name of the model's output node.
-
-    Raises:
-        NotInvertibleError: The graph isn't a chain of such steps; the message names a node and the
-            reason.
-
-    In torch: no such function; its documentation has an example for functions of one argument.
-
     >>> print(invert(lambda x: x.tan().exp().mul(2)).code.strip())
     def forward(self, output):
         truediv = output / 2;  output = None

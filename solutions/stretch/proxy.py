@@ -106,13 +106,7 @@ class Attribute(core.Attribute, Proxy):
 
 
 class ParameterProxy(Proxy):
-    """The proxy of a parameter whose shape is known. In torch: ``torch.fx.proxy.ParameterProxy``.
-
-    Args:
-        node: The node that reads the parameter.
-        tracer: Creates the nodes for operations on it.
-        param: The parameter.
-    """
+    """The proxy of a parameter whose shape is known. In torch: ``fx.proxy.ParameterProxy``."""
 
     def __init__(self, node: Node, tracer: Any, param: torch.Tensor) -> None:
         super().__init__(node, tracer)

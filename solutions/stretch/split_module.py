@@ -6,9 +6,8 @@
 - There are torch's options ``keep_original_input_name``, ``partition_affix`` and ``tuple_return``.
 - Two paths that become equal when flattened stay apart, and a target that isn't there is named
   (``build_submodule``).
-- The split model takes and returns the structures that the model does, even where a ``CodeGen``
-  takes them apart. The code of each submodule is generated once, and not again with the outer
-  module: with many partitions this saves nearly half of the time (``stitch_graph``).
+- The split model takes and returns the structures that the model does, and the code of each
+  submodule is generated once (``stitch_graph``).
 """
 
 from __future__ import annotations
@@ -66,19 +65,16 @@ def split_module(
     """Split a traced model into submodules, as the core does, with torch's other options.
 
     Args:
-        m: The model to split.
-        root_m: The model that ``m`` was traced from. Unused; kept for compatibility with torch.
-        split_callback: As for the core's.
-        qualname_map: As for the core's.
-        keep_original_order: As for the core's.
-        keep_original_node_name: As for the core's.
+        m: The model to split; for the next five arguments, see the core.
+        root_m: Unused, as in torch.
+        split_callback: Returns the number of a call.
+        qualname_map: A dict that gets the old paths of the modules.
+        keep_original_order: Call the submodules in the graph's order.
+        keep_original_node_name: Keep the names of nodes and arguments.
         keep_original_input_name: Name the submodules' inputs after the values that they take;
             otherwise ``arg_0``, ``arg_1``, ....
         partition_affix: A word for the names of the submodules: ``submod_<affix>_<number>``.
         tuple_return: Let submodules return a tuple even for a single value.
-
-    Returns:
-        The model of submodules; ``meta["partition_names"]`` is the set of their names.
 
     Raises:
         RuntimeError: Partitions depend on each other in a cycle; partition numbers go down in a
@@ -122,7 +118,6 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
 
     - A partition that uses the ``get_attr`` of a module reads the module itself: the node goes to
       its ``attributes``, not to its ``inputs``.
-    - Mode changes pass nothing on; see ``propagate_regions``.
     - If a tensor's ``meta["example_value"]`` has symbolic sizes, the partition takes these, too:
       for each free symbol, sorted by name, the first node that holds it, right after the tensor.
       A node that comes later in the graph, or is in the partition itself, isn't taken.
@@ -295,25 +290,11 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
     - A switch of gradients holds until the next one. If it came in an earlier partition, this one
       repeats it at its start (``reentered``), after the autocasts. There is nothing to exit.
 
-    Args:
-        graph: The graph to split; it is only read. No setting is computed by the graph.
-        partitions: What ``assign_nodes`` returned. Their ``reentered`` and ``exited_early`` are
-            filled in.
-
     Raises:
         RuntimeError: Partition numbers go down: code from before a change could run after it. Or
             an autocast is never exited.
 
     In torch: ``autocast_regions`` and ``grad_regions`` inside ``split_module``.
-
-    >>> graph = Graph()
-    >>> x = graph.placeholder("x")
-    >>> off = graph.call_function(torch._C._set_grad_enabled, (False,))
-    >>> relu = graph.call_function(torch.relu, (x,))
-    >>> first, second = Partition("0", [off]), Partition("1", [relu])
-    >>> propagate_regions(graph, [first, second])
-    >>> second.reentered
-    [_set_grad_enabled]
     """
     partition_of = _partition_of(partitions)
     calls = [node for node in graph.nodes if node in partition_of]

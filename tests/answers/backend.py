@@ -142,42 +142,20 @@ def checks_and_passes_on_the_original(lesson):
 
 
 @right(core_only=True)
-def searches_for_a_kernel_to_join(lesson):  # noqa: C901
-    """Has no levels: from the end, a node joins the first kernel that doesn't wait for another."""
-
-    def leads_outside_and_back(node, group, home):
-        waiting = [user for user in node.users if home.get(user) is not group]
-        while waiting:
-            user = waiting.pop()
-            unit = home.get(user)
-            if unit is group:
-                return True
-            inside = unit[1] if unit else [user]
-            waiting += [each for one in inside for each in one.users if each not in inside]
-        return False
+def moves_until_nothing_moves(lesson):
+    """Goes through the graph from its first node to its last, again and again."""
 
     @on(lesson)
-    def kernels(gm):
-        home, made, loops = {}, [], {}
-        for node in gm.graph.nodes:
-            loops[node] = lesson.Loop(0, len(loops), lesson.loop_shape(node, loops))
-        for node in reversed(list(gm.graph.nodes)):
-            shape = loops[node].shape
-            if lesson.is_barrier(node):
-                made.clear()
-            if shape:
-                fitting = (group for group in made if group[0] == shape)
-                free = (each for each in fitting if not leads_outside_and_back(node, each, home))
-                home[node] = group = next(free, None) or (shape, [])
-                group[1].insert(0, node)
-                if not any(group is each for each in made):
-                    made.append(group)
-        names = {node: id(home.get(node, node)) for node in gm.graph.nodes}
-        partitions = lesson.assign_nodes(gm.graph, names.__getitem__, lesson.Kernel)
-        for kernel in partitions:
-            kernel.shape = loops[kernel.nodes[0]].shape or ()
-        lesson.collect_crossings(gm, partitions)
-        return lesson.order_partitions(partitions)
+    def join_users(graph, loops):
+        before = None
+        while before != loops:
+            before = dict(loops)
+            for node in graph.nodes:
+                users = {loops[user] for user in node.users}
+                if loops[node].shape and len(users) == 1:
+                    (loop,) = users
+                    if loop[::2] == loops[node][::2]:
+                        loops[node] = loop
 
 
 @right(core_only=True)

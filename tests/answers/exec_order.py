@@ -64,7 +64,7 @@ def assigns_the_bound_methods(lesson):
     restoring(lesson, lambda attributes, methods, before: attributes.update(methods))
 
 
-@wrong("test_the_block_replaces_two_methods_of_one_object", says="replaced on the class")
+@wrong("test_the_block_replaces_the_methods_of_one_object", says="replaced on the class")
 def patches_the_class(lesson):
     """Replaces the methods on the tracer's class."""
 

@@ -116,7 +116,7 @@ def the_time_is_that_since_the_start(lesson):
 
 @right(core_only=True)
 def opcodes_in_a_table(lesson):
-    """Has a dict from opcodes to methods, and looks nodes up by a recursion of its own."""
+    """Has a dict from opcodes to methods."""
 
     @on(lesson.Interpreter)
     def run_node(self, n):
@@ -129,10 +129,6 @@ def opcodes_in_a_table(lesson):
             "output": self.output,
         }
         return methods[n.op](n.target, *self.fetch_args_kwargs_from_env(n))
-
-    @on(lesson.Interpreter)
-    def fetch_args_kwargs_from_env(self, n):
-        return lesson.map_arg((n.args, n.kwargs), self.env.__getitem__)
 
 
 @right(core_only=True)

@@ -16,7 +16,7 @@ def the_callback_is_asked_twice(lesson):
         return original(*arguments)
 
 
-@wrong("test_partitions_are_in_the_order_in_which_the_graph_reaches_them", says="sorted by number")
+@wrong("test_each_call_goes_to_the_partition_that_the_callback_names", says="they were sorted")
 def partitions_are_sorted_by_number(lesson):
     """Takes the callback's numbers for the order in which the partitions run."""
 
@@ -42,7 +42,10 @@ def collect_with(values_of):
     return collect_crossings
 
 
-@wrong("test_a_parameter_is_an_input", says="the get_attr node of a parameter was left out")
+@wrong(
+    "test_the_values_that_cross_are_outputs_here_and_inputs_there",
+    says="the get_attr node of a parameter is passed in",
+)
 def parameters_are_read_inside(lesson):
     """Lets each partition read the parameters itself."""
     lesson.collect_crossings = collect_with(
@@ -57,14 +60,15 @@ def found_in(argument):
     return found
 
 
-@wrong("test_a_value_crosses_even_if_it_is_deep_in_an_argument", says="only node.args was searched")
+@wrong("test_the_values_that_cross_are_outputs_here_and_inputs_there", says="a keyword argument")
 def crossings_in_kwargs_are_forgotten(lesson):
     """Looks for values in the positional arguments only."""
     lesson.collect_crossings = collect_with(lambda node: found_in(node.args))
 
 
 @wrong(
-    "test_a_value_that_only_the_output_uses_is_an_output", says="the graph's output is a user too"
+    "test_the_values_that_cross_are_outputs_here_and_inputs_there",
+    says="the graph's output is a user too",
 )
 def the_output_uses_nothing(lesson):
     """Looks at the uses in other partitions only."""
@@ -112,7 +116,7 @@ def copies_keep_their_names(lesson):
     copy_with(lesson, lambda node, graph, copies, _: graph.node_copy(node, copies.__getitem__))
 
 
-@wrong("test_a_call_takes_the_values_of_the_new_graph", says="they are nodes of the old graph")
+@wrong("test_a_call_replaces_the_nodes_of_its_partition", says="they are nodes of the old graph")
 def calls_take_the_old_nodes(lesson):
     """Passes a partition's inputs to the call as they are."""
 
@@ -125,15 +129,34 @@ def calls_take_the_old_nodes(lesson):
         )
 
 
-@wrong("test_several_outputs_are_taken_from_the_tuple", says="they are in another order")
-def outputs_are_taken_in_the_order_of_the_graph(lesson):
-    """Sorts the outputs by their places in the graph."""
+@wrong(
+    "test_a_submodule_is_built_without_a_change_of_the_model",
+    says="a module was added to the model that is cut",
+)
+def submodules_are_built_from_the_model_itself(lesson):
+    """Gives the flat names to the model, and lets each submodule take its modules from there."""
 
     @around(lesson)
-    def values_of(original, call, partition):
-        places = {node: at for at, node in enumerate(next(iter(partition.outputs)).graph.nodes)}
-        partition.outputs = dict.fromkeys(sorted(partition.outputs, key=places.__getitem__))
-        return original(call, partition)
+    def build_submodule(original, partition, m, *options):
+        submodule = original(partition, m, *options)
+        for name, module in submodule.named_children():
+            m.add_module(name, module)
+        return submodule
+
+
+@wrong(
+    "test_a_submodule_is_built_without_a_change_of_the_model",
+    says="nodes of the model's own graph were changed",
+)
+def targets_are_flattened_in_the_original(lesson):
+    """Removes the dots before it copies the nodes."""
+
+    @around(lesson)
+    def build_submodule(original, partition, m, *options):
+        submodule = original(partition, m, *options)
+        for node in partition.nodes:
+            node.target = partition.environment[node].target
+        return submodule
 
 
 @wrong(
@@ -152,7 +175,8 @@ def parameters_are_copied(lesson):
     @around(lesson)
     def stitch_graph(original, m, *arguments):
         split = original(m, *arguments)
-        split.scale = copy.deepcopy(split.scale)
+        owner = split.get_submodule("0")
+        owner.scale = copy.deepcopy(owner.scale)
         return split
 
 

@@ -242,19 +242,6 @@ class Fails(nn.Module):
         raise ValueError("as it should")
 
 
-class Remembers(nn.Module):
-    """A model that sets an attribute, and counts its calls."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = 0
-
-    def forward(self, x):
-        self.calls += 1
-        self.latest = x * 2
-        return self.latest
-
-
 class WithLinear(nn.Module):
     """A linear layer, then a function of its result and of the input."""
 

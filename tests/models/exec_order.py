@@ -7,15 +7,12 @@ in ``tests/data/exec_order.json``, written by ``python -m tests.models.exec_orde
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 from collections.abc import Callable
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -255,94 +252,55 @@ def main() -> None:
 # --- FSDP2 ----------------------------------------------------------------------------------------
 
 
-class Shuffled(nn.Module):
-    """Uses its blocks in another order than it registers them."""
+def shuffled() -> Model:
+    """A model that uses its blocks in another order than it registers them."""
 
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(8, 4)
-        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
-        self.stem = nn.Linear(4, 8)
-
-    def forward(self, x):
-        x = self.stem(x)
+    def forward(model, x):
+        x = model.stem(x)
         for number in (3, 0, 4, 1, 5, 2):
-            x = torch.relu(self.blocks[number](x))
-        return self.head(x)
+            x = torch.relu(model.blocks[number](x))
+        return model.head(x)
+
+    blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
+    return Model(forward, head=nn.Linear(8, 4), blocks=blocks, stem=nn.Linear(4, 8))
 
 
-def sharded_run(lesson, how: str, folder: Path) -> tuple[int, int, bool]:
-    """The gathers of one forward on two processes, those begun early, and whether numbers agree."""
-    lesson.apply_prefetch([])  # where there is none, the test is skipped before anything starts
-    if not dist.is_gloo_available():
-        pytest.skip("this torch has no gloo")
-
-    def run(rank: int) -> None:
-        torch.set_num_threads(1)
-        dist.init_process_group("gloo", (folder / "store").as_uri(), rank=rank, world_size=2)
-        torch.save(one_rank(lesson, how), folder / f"{rank}.pt")
-        dist.barrier()
-        os._exit(0)
-
-    fork = multiprocessing.get_context("fork")
-    processes = [fork.Process(target=run, args=(rank,)) for rank in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-        process.kill()
-    first, second = (torch.load(folder / f"{rank}.pt") for rank in range(2))
-    equal(first, second)
-    return first
-
-
-def one_rank(lesson, how: str) -> tuple[int, int, bool]:
+def gathers_of(lesson, how: str) -> tuple[int, int]:
+    """The gathers of one forward under FSDP2, and how many of them begin early."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
 
-    torch.manual_seed(0)
-    model = Shuffled()
-    whole = deepcopy(model)
+    model = shuffled()
     units = [model.head, *model.blocks, model.stem]
     info = watched(lesson.ExecOrderTracer(), model)
     order = lesson.units_in_order(info.module_forward_order, set(units))
-    mesh = init_device_mesh("cpu", (2,))
-    for unit in (*units, model):
-        fully_shard(unit, mesh=mesh)
     planned = {"alone": [], "registered": units, "recorded": order}[how]
-    lesson.apply_prefetch(lesson.prefetch_plan(planned, dict.fromkeys(planned, 1), 2))
-    events = gathers_of(model, units)
-    x = torch.rand(8, 4)
-    output, expected = model(x), whole(x)
-    runs = [next((n for k, n in events[at:] if k == "run"), "") for at in range(len(events))]
-    gathered = [(name, then) for (kind, name), then in zip(events, runs) if kind == "gather"]
-    early = sum(then not in ("", name) for name, then in gathered)
-    output.sum().backward()
-    expected.sum().backward()
-    pairs = zip(model.parameters(), whole.parameters(), strict=True)
-    same = all(torch.equal(ours.grad.full_tensor(), theirs.grad) for ours, theirs in pairs)
-    return len(gathered), early, same and torch.equal(output, expected)
-
-
-def gathers_of(model, units) -> list[tuple[str, str]]:
-    """A list to which each gather and each run of a unit will be added."""
-    from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
-
-    names = {module: name for name, module in model.named_modules()}
-    events: list[tuple[str, str]] = []
+    plan = lesson.prefetch_plan(planned, dict.fromkeys(planned, 1), 2)
+    events: list[tuple[str, nn.Module]] = []
     unshard = FSDPParamGroup.unshard
 
     def noting(group, async_op=False):
         before = group._all_gather_result
-        result = unshard(group, async_op)
+        unshard(group, async_op)
         if before is None and group._all_gather_result is not None:
-            events.append(("gather", names[group.modules[0]]))
-        return result
+            events.append(("gather", group.modules[0]))
 
-    FSDPParamGroup.unshard = noting
-    for unit in units:
-        unit.register_forward_pre_hook(lambda module, _: events.append(("run", names[module])))
-    return events
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        for unit in (*units, model):
+            fully_shard(unit, mesh=mesh)
+        lesson.apply_prefetch(plan)
+        for unit in units:
+            unit.register_forward_pre_hook(lambda unit, _: events.append(("run", unit)))
+        with patch.object(FSDPParamGroup, "unshard", noting):
+            model(torch.rand(8, 4))
+    finally:
+        dist.destroy_process_group()
+    runs = [next((u for k, u in events[at:] if k == "run"), None) for at in range(len(events))]
+    gathered = [(unit, then) for (kind, unit), then in zip(events, runs) if kind == "gather"]
+    return len(gathered), sum(then not in (None, unit) for unit, then in gathered)
 
 
 if __name__ == "__main__":

@@ -38,13 +38,14 @@ def twice(new):
 # --- graphs ---------------------------------------------------------------------------------------
 
 
-def matched(lesson: Any, pattern: Callable, function: Callable) -> dict[str, str] | None:
-    """Return what the pattern's nodes match, from its anchor and the function's result on."""
+def matched(lesson: Any, pattern: Callable, function: Callable) -> list[str] | None:
+    """Return what the pattern's inputs match, from its anchor and the function's result on."""
     graphs = [symbolic_trace(each).graph for each in (pattern, function)]
     anchor, result = (graph.output_node().args[0] for graph in graphs)
     nodes_map: dict[Node, Any] = {}
-    is_match = lesson.Matcher().match_node(anchor, result, nodes_map)
-    return {str(key): str(value) for key, value in nodes_map.items()} if is_match else None
+    if not lesson.Matcher().match_node(anchor, result, nodes_map):
+        return None
+    return [str(nodes_map.get(each)) for each in graphs[0].find_nodes(op="placeholder")]
 
 
 def places(lesson: Any, pattern: Any, function: Callable) -> list[str]:

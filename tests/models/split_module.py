@@ -6,6 +6,7 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from tests.suite import equal, holds, same_graph
+from tests.suite import equal, holds, rows, same_graph
 
 # --- models
 
@@ -155,6 +156,33 @@ def split_with(lesson, m: GraphModule, callback, **options) -> GraphModule:
 # --- how splits are compared
 
 
+@contextmanager
+def untouched(m: GraphModule) -> Iterator[None]:
+    """Fail if the block changes a model or its graph."""
+
+    def facts() -> tuple:
+        metas = [dict(node.meta) for node in m.graph.nodes]
+        return (
+            [*dict(m.named_modules(remove_duplicate=False))],
+            [str(row) for row in rows(m.graph)],
+            metas,
+            m.code,
+        )
+
+    before = facts()
+    yield
+    modules, nodes, *_ = zip(before, after := facts(), strict=True)
+    equal(
+        after,
+        before,
+        cause=[
+            (modules[0] != modules[1], "a module was added to the model that is cut"),
+            (nodes[0] != nodes[1], "nodes of the model's own graph were changed"),
+        ],
+        hint="create new nodes in new graphs, and only read the old ones",
+    )
+
+
 def submodules(split: GraphModule) -> dict[str, GraphModule]:
     called = [node.target for node in split.graph.nodes if node.op == "call_module"]
     return {name: split.get_submodule(name) for name in called}
@@ -241,18 +269,15 @@ def random_graph(chance: Random, size: int) -> GraphModule:
     values = [graph.placeholder("x"), graph.placeholder("y"), graph.get_attr("weight")]
     values.append(graph.get_attr("offset"))
     for _ in range(size):
-        values.append(random_call(graph, chance.randrange(5), *chance.choices(values, k=2)))
+        values.append(chance.choice(CALLS)(graph, *chance.choices(values, k=2)))
     graph.output(tuple(chance.choices(values, k=chance.randint(1, 3))))
     return GraphModule(Parts(), graph)
 
 
-def random_call(graph: Graph, kind: int, a: Node, b: Node) -> Node:
-    if kind == 0:
-        return graph.call_method("add", (a,), {"other": b})
-    if kind == 1:
-        return graph.call_module("deep.0.0", (a,))
-    if kind == 2:
-        return graph.call_function(torch.einsum, ("i,i->i", [a, b]))
-    if kind == 3:
-        return graph.call_function(operator.getitem, (a, (slice(None, None), None, 0)[:1]))
-    return graph.call_function(torch.add, (a, b), {"alpha": 0.5})
+CALLS = [
+    lambda graph, a, b: graph.call_method("add", (a,), {"other": b}),
+    lambda graph, a, b: graph.call_module("deep.0.0", (a,)),
+    lambda graph, a, b: graph.call_function(torch.einsum, ("i,i->i", [a, b])),
+    lambda graph, a, b: graph.call_function(operator.getitem, (a, slice(None, None))),
+    lambda graph, a, b: graph.call_function(torch.add, (a, b), {"alpha": 0.5}),
+]

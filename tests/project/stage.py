@@ -41,16 +41,9 @@ def a_learner(*lessons: str) -> Iterator[Workspace]:
         place = Workspace(Path(folder, "lessons"), Path(folder, ".kata"))
         for name, text in pristine(lessons).items():
             write(place.lessons / name, text.encode())
-        with mock.patch.object(progress, "HERE", place), an_ordinary_terminal():
+        with mock.patch.object(progress, "HERE", place), mock.patch.dict(os.environ, COLUMNS="80"):
+            os.environ.pop("FORCE_COLOR", None)  # no colours unless it is a terminal
             yield place
-
-
-@contextlib.contextmanager
-def an_ordinary_terminal() -> Iterator[None]:
-    """80 columns, and no colours unless it is a terminal."""
-    with mock.patch.dict(os.environ, COLUMNS="80"):
-        os.environ.pop("FORCE_COLOR", None)
-        yield
 
 
 @cache

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyte
@@ -54,9 +54,6 @@ class Terminal:
             return bool(drawn)
         return False
 
-    def type(self, line: str) -> None:
-        os.write(self.descriptor, f"{line}\n".encode())
-
     def end(self) -> int:
         """Wait until the program has ended by itself, and return its exit code."""
         while self.read(PATIENCE):
@@ -68,14 +65,13 @@ class Terminal:
 def terminal(
     command: list[str],
     folder: Path,
-    environment: Mapping[str, str] | None = None,
     columns: int = COLUMNS,
     rows: int = ROWS,
 ) -> Iterator[Terminal]:
     """Run a command on a terminal, and end it afterwards."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    known = {**os.environ, "TERM": "xterm-256color", **(environment or {})}
+    known = {**os.environ, "TERM": "xterm-256color"}
     process = subprocess.Popen(
         command,
         cwd=folder,

@@ -19,18 +19,10 @@ from lessons import LESSONS
 FOLDER = ROOT / ".github/workflows"
 FILES = sorted(FOLDER.glob("*.yml"))
 SESSION = re.compile(r'\bnox -s "?([a-z]+)')
-every_workflow = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 
 def workflow(file: Path) -> dict:
     return yaml.safe_load(file.read_text())
-
-
-@every_workflow
-def test_a_command_is_a_session_or_a_script_that_is_there(file: Path):
-    text = file.read_text()
-    assert all(callable(getattr(noxfile, name)) for name in SESSION.findall(text))
-    assert all((ROOT / script).exists() for script in re.findall(r"\bbash (\S+)", text))
 
 
 def test_the_suite_runs_on_three_systems_all_pythons_and_both_ends_of_torch():
@@ -42,13 +34,11 @@ def test_the_suite_runs_on_three_systems_all_pythons_and_both_ends_of_torch():
     assert canary["python"] == list(noxfile.PYTHONS)
 
 
-def test_the_files_that_a_session_names_are_there():
-    rules = [f"tests/project/test_{rule}.py" for rule in noxfile.RULES]
-    assert all((ROOT / file).exists() for file in (*noxfile.ABOUT_LESSONS, *rules))
-
-
-@every_workflow
-def test_a_workflow_ends_and_only_its_deployment_writes(file: Path):
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_workflow_runs_what_is_there_ends_and_only_its_deployment_writes(file: Path):
+    text = file.read_text()
+    assert all(callable(getattr(noxfile, name)) for name in SESSION.findall(text))
+    assert all((ROOT / script).exists() for script in re.findall(r"\bbash (\S+)", text))
     assert workflow(file)["permissions"] == {"contents": "read"}
     for name, job in workflow(file)["jobs"].items():
         assert "timeout-minutes" in job
@@ -88,14 +78,12 @@ def test_the_container_has_the_first_lesson_open_and_the_readmes_commands():
 # --- version, licence and supported Pythons are the same everywhere
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 
 
-def test_citation_and_licence_say_what_the_project_says():
-    assert (CITATION["version"], CITATION["license"]) == (PROJECT["version"], PROJECT["license"])
-    (author,) = PROJECT["authors"]
-    assert CITATION["authors"] == [author]
-    assert f", {author['name']}\n" in (ROOT / "LICENSE").read_text()
+def test_the_citation_says_what_the_project_says():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    facts = ("version", "license", "authors")
+    assert [citation[each] for each in facts] == [PROJECT[each] for each in facts]
 
 
 def test_the_classifiers_list_the_pythons_that_are_tried():

@@ -10,11 +10,11 @@ import os
 import re
 import sys
 import tempfile
-from html.parser import HTMLParser
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from markupsafe import escape
 
 from kata.grading.container import Container
 from kata.grading.report import (
@@ -31,9 +31,9 @@ from kata.grading.report import (
 )
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
-from kata.lesson_names import NAMES
 from kata.paths import ROOT
 from kata.verdict import Count, End
+from lessons import NAMES
 from tests.project.stage import a_learner, play, report, verdict
 from tests.project.submissions import LOOPS_FOREVER, NAMES_THE_LAST, hand_in, solved
 
@@ -192,32 +192,15 @@ def test_the_most_frequent_diagnosis_comes_first():
     assert summary.diagnoses("tracer") == []
 
 
-class Page(HTMLParser):
-    """What a browser would make of the page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
 def test_the_page_shows_hostile_text_as_text_and_asks_for_nothing_from_elsewhere():
     text = to_html(a_report(HOSTILE))
-    page = Page(text)
-    assert sum(HOSTILE in words for words in page.words) >= 6
-    assert not [name for _, attributes in page.tags for name in attributes if name[:2] == "on"]
-    assert not {"img", "link", "script", "iframe", "object"} & {name for name, _ in page.tags}
-    assert "url(" not in text and "@import" not in text
+    assert text.count(escape(HOSTILE)) >= 6
+    assert not re.search(r"<script|<img|<link|url\(|@import", text)
     assert "default-src 'none'" in text
-    links = {attributes["href"] for name, attributes in page.tags if name == "a"}
-    assert links <= {f"#{attributes.get('id')}" for _, attributes in page.tags}
+    cells = re.findall(r'<td class="([\w-]+)">(.*?)</td>', text, re.DOTALL)
+    assert len(cells) == len(NAMES)
+    assert all(state in re.sub("<.*?>", "", content).split() for state, content in cells)
+    assert set(re.findall(r'href="#([^"]*)"', text)) <= set(re.findall(r'id="([^"]*)"', text))
 
 
 def test_a_table_for_a_spreadsheet_has_a_row_per_person_and_no_formula(tmp_path: Path):
@@ -226,11 +209,3 @@ def test_a_table_for_a_spreadsheet_has_a_row_per_person_and_no_formula(tmp_path:
     assert ada[:2] == ["Ada", "0"]
     assert set(ada[2:-1]) <= set(State)
     assert formula[0] == "'=1+1"
-
-
-def test_each_cell_of_the_map_says_its_state_in_words():
-    text = to_html(a_report("Ada", "Grace"))
-    cells = re.findall(r'<td class="([\w-]+)">(.*?)</td>', text, re.DOTALL)
-    assert len(cells) == 2 * len(NAMES)
-    assert all(state in re.sub("<.*?>", "", content).split() for state, content in cells)
-    assert (text.count('<th scope="col">'), text.count('<th scope="row">')) == (1 + len(NAMES), 2)

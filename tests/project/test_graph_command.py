@@ -10,18 +10,9 @@ import pytest
 
 from kata import progress
 from lessons import FINALE
-from tests.project.stage import play, solve
+from tests.project.stage import play, turn_green
 
 SMALL = "tools.pictures.models:Nested"
-SAME = """
-import torch.fx
-
-from .path_of_module import PathOfModule
-
-
-class Tracer(PathOfModule, torch.fx.Tracer):
-    pass
-"""
 LOOKS_INTO_RELU = """
 import torch
 
@@ -54,21 +45,6 @@ def write_tracer(source: str) -> None:
 NODES = ["x", "block_linear", "add", "block_relu", "flatten", "head", "output"]
 
 
-@pytest.mark.parametrize("impl", ["full", "torch"])
-def test_the_graph_of_a_model_of_ones_own_is_drawn(graph, impl):
-    code, says, nodes = graph(SMALL, "--impl", impl)
-    assert (code, nodes) == (0, NODES)
-    assert "7 nodes" in says and "graph.html" in says
-
-
-def test_unwritten_siblings_of_the_learners_tracer_are_lent(graph):
-    write_tracer(SAME)
-    code, says, nodes = graph(SMALL, "--against", "torch")
-    assert (code, nodes) == (0, NODES)
-    assert "traced by your tracer: the same graph as torch's" in says
-    assert "lent by the reference: path_of_module" in says
-
-
 def test_the_first_difference_is_marked_in_both_graphs(graph, tmp_path):
     write_tracer(LOOKS_INTO_RELU)
     code, says, nodes = graph(SMALL, "--against", "torch")
@@ -97,18 +73,16 @@ def test_what_goes_wrong_in_ones_own_tracer_is_told_with_its_line(graph, source,
     assert "Traceback" not in says
 
 
-def test_a_tracer_that_is_not_written_yet_is_lent(graph):
+def test_what_is_not_written_yet_of_ones_own_engine_is_lent(graph):
     code, says, nodes = graph(SMALL, "--against", "torch")
     assert (code, nodes) == (0, NODES)
     assert "traced by the reference: the same graph as torch's" in says
     assert "lent by the reference: tracer, " in says
-
-
-def test_a_graph_of_ones_own_engine_is_compared_with_torchs(graph):
-    solve(*FINALE.needs)
+    turn_green(*FINALE.needs)
     code, says, nodes = graph("resnet18", "--against", "torch")
     assert (code, len(nodes)) == (0, 71)
     assert "traced by your tracer: the same graph as torch's, 71 nodes" in says
+    assert "lent" not in says
 
 
 MINE = """
@@ -127,21 +101,14 @@ def make_model():
 """
 
 
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
-    """A file of one's own, which imports another one beside it."""
-    (tmp_path / "beside.py").write_text("size = 2\n")
-    (tmp_path / "mine.py").write_text(MINE)
-    return tmp_path / "mine.py"
-
-
-def test_a_model_in_a_file_of_ones_own_is_drawn(graph, mine):
-    code, _, nodes = graph(f"{mine}:make_model")
-    assert (code, nodes) == (0, ["input_1", "_0", "_1", "output"])
-
-
 @pytest.mark.parametrize("impl", ["lessons", "full", "torch"])
-def test_a_model_that_cannot_be_traced_is_told_with_its_own_line(impl, graph, mine):
+def test_a_model_in_a_file_of_ones_own_is_drawn_or_its_line_says_why_not(impl, graph, tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(MINE)
+    (tmp_path / "beside.py").write_text("size = 2\n")
+    code, says, nodes = graph(f"{mine}:make_model", "--impl", impl)
+    assert (code, nodes) == (0, ["input_1", "_0", "_1", "output"])
+    assert "4 nodes" in says and "graph.html" in says
     code, says, _ = graph(f"{mine}:Branches", "--impl", impl)
     assert code == 1
     assert "this model cannot be traced: TraceError: " in says

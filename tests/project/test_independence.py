@@ -9,11 +9,9 @@ from torch import nn
 from torch.fx import _symbolic_trace as torch_fx
 
 from kata.paths import suites
-from lessons import LESSONS
+from lessons import NAMES
 from tests.suite.answers import run_suite
 from tests.suite.plugin import NetworkError, nothing_left_patched
-
-NAMES = [lesson.name for lesson in LESSONS]
 
 
 @pytest.mark.slow

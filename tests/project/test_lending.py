@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kata import progress
 from kata.stubs import stub
 from tests.project.stage import play, solve, turn_green
@@ -17,19 +15,14 @@ def change(lesson: str, line: str) -> None:
         file.write(line)
 
 
-def test_pytest_remembers_a_core_that_is_green(learner):
+def test_pytest_remembers_a_core_that_is_green_and_nothing_of_a_part(learner):
     solve("path_of_module")
-    assert not progress.is_yours("path_of_module")
+    for part in (("--step=1", CORE), ("-k", "root", CORE), (f"{CORE}::test_x",)):
+        run_suite(*part)
+        assert progress.recall("path_of_module") is None
     run_suite(CORE)
     assert progress.is_yours("path_of_module")
     assert progress.recall("path_of_module").state == "done"
-
-
-@pytest.mark.parametrize("part", [("--step=1", CORE), ("-k", "root", CORE), (f"{CORE}::test_x",)])
-def test_pytest_remembers_nothing_of_a_part(part: tuple[str, ...], learner):
-    solve("path_of_module")
-    run_suite(*part)
-    assert progress.recall("path_of_module") is None
 
 
 def test_pytest_leaves_a_star_as_it_was(learner):
@@ -46,17 +39,10 @@ def test_pytest_and_check_lend_what_is_written_and_was_never_green(learner, warm
     assert "lent by the reference: code" in play("check", "interpreter", "--step", "1").screen
 
 
-def test_a_comment_leaves_a_lesson_green_and_code_does_not(learner):
-    turn_green("graph")
-    change("graph", "\n\n# a comment\n")
-    assert progress.is_yours("graph")
-    change("graph", "mine = 1\n")
-    assert not progress.is_yours("graph")
-
-
-def test_the_screen_says_of_a_lent_lesson_that_it_was_green_and_has_changed(learner, warm):
+def test_a_comment_leaves_a_lesson_green_and_of_other_code_the_screen_says_so(learner, warm):
     turn_green("code")
     solve("interpreter")
+    change("code", "\n\n# a comment\n")
     assert "lent by the reference: code" not in play("check", "interpreter", "--step", "1").screen
     change("code", "mine = 1\n")
     screen = play("check", "interpreter", "--step", "1").screen

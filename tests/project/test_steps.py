@@ -13,12 +13,12 @@ import pytest
 
 from kata import progress
 from kata.commands.watch import Watch
-from kata.lesson_names import NAMES
 from kata.paths import CORES, ROOT
 from kata.showing import next_step
 from kata.steps import functions_of, steps_of, steps_of_functions
 from kata.stubs import stub
 from kata.terminal import open_console
+from lessons import NAMES
 from tests.project.stage import play, report, solve, verdict
 from tests.suite.answers import judge_folder
 
@@ -26,20 +26,17 @@ TEST = re.compile(r"^def test_\w+", re.MULTILINE)
 
 
 @pytest.mark.parametrize("lesson", NAMES)
-def test_the_steps_of_a_lesson_are_numbered_from_one_and_each_has_tests(lesson: str):
+def test_the_steps_of_a_lesson_are_numbered_and_each_has_tests_and_functions(lesson: str):
     steps = steps_of(lesson)
     assert steps
     assert sorted(steps) == list(range(1, len(steps) + 1))
     lines = (ROOT / f"tests/test_{lesson}.py").read_text().splitlines()
     for section in steps.values():
         assert TEST.search("\n".join(lines[section.lines.start : section.lines.stop - 1]))
-
-
-@pytest.mark.parametrize("lesson", NAMES)
-def test_the_page_names_every_step_and_chooses_no_tests_by_their_words(lesson: str):
+    written = [step for own in steps_of_functions(lesson).values() for step in own]
+    assert set(written) == steps.keys()
     page = (ROOT / f"docs/lessons/{lesson}.md").read_text()
-    shown = {int(number) for number in re.findall(r"--step (\d+)", page)}
-    assert shown <= steps_of(lesson).keys()
+    assert {int(number) for number in re.findall(r"--step (\d+)", page)} <= steps.keys()
     assert '-k "' not in page
 
 
@@ -105,12 +102,6 @@ def core_without(lesson: str, names: Collection[str]) -> str:
     return ast.unparse(tree)
 
 
-@pytest.mark.parametrize("lesson", NAMES)
-def test_each_step_has_functions_of_its_own(lesson: str):
-    written = [step for steps in steps_of_functions(lesson).values() for step in steps]
-    assert set(written) == steps_of(lesson).keys()
-
-
 # Step 4 of `graph`, with a helper that is named like one of the core's and does something else.
 WRITTEN = {
     "inserting_before": """return self._inserting(n, before=True)
@@ -147,11 +138,6 @@ def test_a_step_is_judged_while_the_others_are_stubs_and_its_own_lines_are_shown
     assert "solutions/" not in screen
 
 
-every_step = pytest.mark.parametrize(
-    ("lesson", "number"), [(lesson, number) for lesson in NAMES for number in steps_of(lesson)]
-)
-
-
 def judged(lesson: str, number: int, lessons: Path, *, is_written: bool) -> list[str]:
     """Return what waits when a step alone is written, or all but it; nothing may be red."""
     steps = steps_of_functions(lesson)
@@ -164,12 +150,11 @@ def judged(lesson: str, number: int, lessons: Path, *, is_written: bool) -> list
 
 
 @pytest.mark.slow
-@every_step
-def test_a_step_is_green_where_it_alone_is_written(lesson: str, number: int, lessons: Path):
+@pytest.mark.parametrize(
+    ("lesson", "number"), [(lesson, number) for lesson in NAMES for number in steps_of(lesson)]
+)
+def test_a_step_is_green_where_it_alone_is_written_and_todo_where_it_alone_is_missing(
+    lesson: str, number: int, lessons: Path
+):
     assert not judged(lesson, number, lessons, is_written=True)
-
-
-@pytest.mark.slow
-@every_step
-def test_a_step_is_todo_where_it_alone_is_missing(lesson: str, number: int, lessons: Path):
     assert judged(lesson, number, lessons, is_written=False)

@@ -104,10 +104,10 @@ def test_attributes_and_operators_of_torch_are_written_as_paths(lesson, graph):
     same_code(lesson.python_code(graph)[0], graph)
 
 
-def test_nodes_with_the_same_name_get_different_variables(lesson):
+def test_nodes_may_share_a_name_or_be_named_like_a_keyword(lesson):
     graph = traced(lambda x: torch.sin(x) + torch.cos(x))
     _, sin, cos, add, _ = graph.nodes
-    cos.name = add.name = sin.name
+    cos.name, add.name = sin.name, "None"
     x = torch.rand(2)
     same_numbers(runnable(lesson, graph)(x), x.sin() + x.cos())
 
@@ -355,11 +355,6 @@ def test_a_deep_copy_of_a_subclass_is_one_whatever_its_constructor_takes(lesson)
     equal((module(1), isinstance(module, Named)), (2, True))
 
 
-def test_printing_shows_the_code(lesson):
-    module = sine(lesson, class_name="Sine")
-    holds(str(module).startswith("Sine()") and module.code in str(module), "name and code")
-
-
 # --- submodules -----------------------------------------------------------------------------------
 
 
@@ -501,6 +496,7 @@ def test_the_source_of_forward_is_found(lesson):
 
 def test_print_readable_shows_the_code_in_its_class_and_in_those_inside(lesson, capsys):
     module = lesson.GraphModule({"inner": sine(lesson)}, calling("inner"), class_name="Outer")
+    holds(module.code in str(module), "`print` shows the code", got=str(module))
     text = module.print_readable()
     equal(capsys.readouterr().out.strip(), text.strip())
     head = "class Outer(torch.nn.Module):\n    def forward(self, x)"
@@ -553,13 +549,6 @@ def test_a_parameter_may_have_a_name_that_is_in_the_text_of_a_literal(lesson, na
 def test_a_container_may_have_a_name_that_is_in_the_text_of_a_literal(lesson):
     graph = fx.Tracer().trace(lambda inf: same([inf[0], math.inf]), {"inf": [fx.PH]})
     equal(lesson.GraphModule({}, graph)([1]), [1, math.inf])
-
-
-def test_a_node_may_be_named_like_a_keyword(lesson):
-    graph = traced(lambda x: torch.sin(x))
-    _, node, _ = graph.nodes
-    node.name = "None"
-    same_code(lesson.python_code(graph)[0], graph)
 
 
 def test_the_file_of_the_code_is_the_one_that_the_graph_names(lesson):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.fx import Tracer
 
 from tests.models.exec_order import (
     Mixed,
     Model,
+    gathers_of,
     parameter,
     readable,
     record,
     same_names,
-    sharded_run,
     watched,
 )
 from tests.suite import equal, holds, is_linear
@@ -52,11 +52,6 @@ class SixArguments(Tracer):
 def test_a_tracer_whose_create_proxy_takes_six_arguments_can_be_watched(lesson):
     parameters = record(lesson, Mixed(), SixArguments())["parameters"]
     same_names("parameters", parameters, ["scale", "linear.weight", "linear.bias"])
-
-
-def test_the_configured_tracer_records_functions_that_are_wrapped(lesson):
-    nodes = lesson.TracingConfig().tracer.trace(lambda x: math.sqrt(x)).nodes
-    equal([node.name for node in nodes], ["x", "sqrt", "output"])
 
 
 def test_the_work_is_linear_in_the_calls(lesson):
@@ -109,12 +104,12 @@ EXPECTED = {"alone": (8, 0), "registered": (11, None), "recorded": (8, 7)}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", EXPECTED)
-def test_fsdp_gathers_ahead_in_the_recorded_order(lesson, how, tmp_path):
+def test_fsdp_gathers_ahead_in_the_recorded_order(lesson, how):
     fsdp = pytest.importorskip("torch.distributed.fsdp", reason="this torch has no FSDP")
-    if not hasattr(fsdp, "fully_shard"):
-        pytest.skip("this torch has no FSDP2")
-    gathers, early, same = sharded_run(lesson, how, tmp_path)
+    if not hasattr(fsdp, "fully_shard") or not dist.is_gloo_available():
+        pytest.skip("this torch has no FSDP2, or no gloo")
+    gathers, early = gathers_of(lesson, how)
     wanted, ahead = EXPECTED[how]
     equal(gathers, wanted)
-    equal(early if ahead is not None else None, ahead)
-    equal(same, True)
+    if ahead is not None:
+        equal(early, ahead)

@@ -1,16 +1,13 @@
 """Schedules beside torch's own, several stages per worker, recomputation, and processes."""
 
-import os
 import re
 import socket
-import time
 
 import pytest
 import torch
 from torch import nn
 
 from tests.models.schedule import (
-    ENDS,
     MODELS,
     TORCH,
     WRITES,
@@ -172,13 +169,6 @@ def test_a_write_in_place_that_another_stage_would_miss_is_refused(lesson, what)
         step(lesson, model(), batch, numbers)
 
 
-@pytest.mark.parametrize("stages", [2, 4])
-def test_a_write_to_another_part_of_the_memory_is_none_that_a_stage_misses(lesson, stages):
-    batch = task(lesson, "InATuple", stages=stages)
-    lesson.train_step(batch.gm, batch.stages, batch.batch, order=lesson.gpipe, microbatches=4)
-    same_gradients(gradients(batch.gm), batch.gradients)
-
-
 class Nested(nn.Module):
     """Its arguments are a dict, a tuple, and a number that has a default."""
 
@@ -309,27 +299,6 @@ def test_processes_compute_what_one_does_and_what_torch_s_do(lesson, processes, 
             (ours, theirs) = (part[f"Row {kind}"][1], part[f"torch {kind}"][1])
             equal(sorted(ours), sorted(theirs))
             equal([name for name in ours if not torch.equal(ours[name], theirs[name])], [])
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ENDS)
-def test_if_a_rank_fails_no_process_is_left(lesson, how, tmp_path):
-    start = time.monotonic()
-    code, printed = finished(torchrun("-m", "tests.models.schedule", str(tmp_path), how))
-    holds(code != 0, "an exit code that says so", got=code)
-    holds("rank      : 1 " in printed.partition("Root Cause")[2], "rank 1 as the root cause")
-    holds("While running 1F1, in stage 1" in printed or how != "raises", "the action", got=printed)
-    pids = [int(file.read_text()) for file in tmp_path.glob("*.pid")]
-    equal((len(pids), [pid for pid in pids if is_alive(pid)]), (2, []))
-    holds(time.monotonic() - start < 60, "an end within a minute")
 
 
 TRAIN = ("-m", "kata", "run", "examples/train.py")

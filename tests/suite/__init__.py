@@ -5,10 +5,19 @@ the comparisons exported here.
 """
 
 from tests.suite.cost import growth, is_linear, lines_run
-from tests.suite.expect import barred, equal, holds, is_value, own, refuses, same_numbers, warns_of
+from tests.suite.expect import (
+    barred,
+    equal,
+    holds,
+    is_value,
+    noting,
+    own,
+    refuses,
+    same_numbers,
+    warns_of,
+)
 from tests.suite.graphs import rows, same_graph
 from tests.suite.implementations import star_import
-from tests.suite.notes import noting
 from tests.suite.versions import asking_more
 
 __all__ = [

@@ -146,10 +146,10 @@ CORE = "not slow and not stretch and not beyond"
 
 
 def judge(answer: Answer, *, marks: str = WHOLE, plugins: Iterable[object] = ()) -> Verdict:
-    """Run the lesson's tests on an answer."""
-    return run_suite(
-        *suites(answer.lesson), "-m", marks, plugins=[Loading(loader_of(answer)), *plugins]
-    )
+    """Run all of the lesson's tests on an answer."""
+    judged = InTurn([answer], whole=True)
+    run_suite(*suites(answer.lesson), "-m", marks, plugins=[judged, *plugins])
+    return judged.verdict
 
 
 def loader_of(answer: Answer) -> Callable[[str], Implementation]:
@@ -183,8 +183,9 @@ def judge_in_turn(lesson: str, *, wrong: bool) -> dict[str, Verdict]:
 class InTurn:
     """A plugin that lets answers meet their tests in one session: to collect it takes longer."""
 
-    def __init__(self, answers: list[Answer]) -> None:
+    def __init__(self, answers: list[Answer], *, whole: bool = False) -> None:
         self.answers = answers
+        self.whole = whole  # all tests, or those that are asked of an answer
         self.verdicts: dict[str, Verdict] = {}
         self.verdict = Verdict()
 
@@ -193,12 +194,13 @@ class InTurn:
         for answer in self.answers:
             session.config.stash[LOADER] = cache(loader_of(answer))
             self.verdict = self.verdicts[str(answer)] = Verdict()
-            asked = asked_of(answer, session.items)
+            asked = session.items if self.whole else asked_of(answer, session.items)
+            # After a wrong answer's first failure comes another file, or none.
+            is_one = answer.fails and not self.whole
             for item, following in zip(asked, [*asked[1:], None], strict=True):
-                # After a wrong answer's first failure comes another file, or none.
-                after = None if answer.fails else following
+                after = None if is_one else following
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-                if answer.fails and self.verdict.count("failed"):
+                if is_one and self.verdict.count("failed"):
                     break
             forget_hooks()
         return True
@@ -246,14 +248,3 @@ def run_suite(*arguments: str, impl: str = "lessons", plugins: Iterable[object] 
         pytest.main([*arguments, *quiet], plugins=[verdict, *plugins])
     verdict.terminal = out.getvalue()
     return verdict
-
-
-@dataclass(frozen=True)
-class Loading:
-    """A plugin that puts another loader in place before the suite's own."""
-
-    load: Callable[[str], Implementation]
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_configure(self, config: pytest.Config) -> None:
-        config.stash[LOADER] = cache(self.load)

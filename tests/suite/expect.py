@@ -19,17 +19,23 @@ from __future__ import annotations
 
 import contextlib
 import textwrap
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.fx.proxy import TraceError
 from torch.utils._pytree import tree_flatten
 
 from kata.comparing import ADDRESS
 from tests.suite.todo import is_todo
 
 WIDTH = 80
+# What Python, torch's proxies and its tracer raise where something isn't recorded. A comparison
+# that failed is none of these: it has its cause already.
+STOPS = (TraceError, TypeError, NameError, RuntimeError)
+JUDGED = ("lessons.", "solutions.", "tests.answers.")
 
 Seen = tuple[Callable[[Any], object] | bool, str]
 Cause = str | Seen | Sequence[Seen]
@@ -218,6 +224,37 @@ def barred(owner: type, name: str) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def noting(
+    *, cause: Cause, hint: str = "", on: tuple[type[Exception], ...] = STOPS
+) -> Iterator[None]:
+    """Note the cause on an error of the block, and let it pass as it is.
+
+    Args:
+        cause: The cause, in words a learner understands, with a predicate of the error. A bare
+            string is noted on what torch raises; the learner's own errors speak for themselves.
+        hint: What to try next.
+        on: The types of errors that have this cause; all others pass without a note.
+    """
+    try:
+        yield
+    except on as error:
+        if isinstance(cause, str):
+            cause = (not is_learners_own(error), cause)
+        words = words_of(cause, error)
+        if words:
+            error.add_note(f"likely cause: {words}")
+        if words and hint:
+            error.add_note(f"try: {hint}")
+        raise
+
+
+def is_learners_own(error: BaseException) -> bool:
+    """Return whether a line of the judged code raised an error, and not what that line called."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return f"{frame.f_globals.get('__name__', '')}.".startswith(JUDGED)
 
 
 @contextlib.contextmanager

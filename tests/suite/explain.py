@@ -18,7 +18,7 @@ import torch
 from kata.comparing import ADDRESS
 from kata.paths import ROOT
 from kata.stubs import stub
-from lessons import LESSONS as COURSE
+from lessons import NAMES
 from tests.suite.expect import WIDTH, Mismatch, is_misspelling, labelled
 
 LINES = 25
@@ -26,7 +26,6 @@ LESSONS = ("lessons.", "solutions.")
 FRAMES = 3
 ANSWERS = ROOT / "tests" / "answers"
 TESTS = (ROOT / "tests", ROOT / "tests" / "stretch")
-LESSON_NAMES = tuple(lesson.name for lesson in COURSE)
 ASKED = re.compile(r"cannot import name '(?P<name>\w+)'")
 DEFINED = re.compile(r"^(?:class |def |)(\w+)(?=[(:]| = )", re.MULTILINE)
 # Python ends the message with the module's file, which is a copy in a temporary folder.
@@ -159,7 +158,7 @@ def is_skip_of_the_suite(error: BaseException, folder: Path) -> bool:
 def is_missing_name(error: BaseException) -> bool:
     """Return whether a test asked a lesson's module for a missing name."""
     asked = getattr(error, "obj", None)
-    return isinstance(asked, ModuleType) and asked.__name__.startswith(("lessons.", "solutions."))
+    return isinstance(asked, ModuleType) and asked.__name__.startswith(LESSONS)
 
 
 def unwritten_name(error: BaseException) -> str:
@@ -271,7 +270,7 @@ def about_import(error: ImportError) -> Iterator[str]:
 
 def about_missing_lesson(lesson: str) -> Iterator[str]:
     """Tell a lesson whose file is gone from a name that no lesson has."""
-    if lesson in LESSON_NAMES:
+    if lesson in NAMES:
         yield labelled("likely cause", f"the file of {lesson} was moved or deleted")
         yield labelled("try", f"`kata reset {lesson}` for the stub, `--undo` for a kept copy")
     else:
@@ -286,6 +285,6 @@ def about_renamed_name() -> Iterator[str]:
 def names_of_stub(module: str) -> set[str]:
     """Return what the stub of a lesson defines; of any other module, nothing."""
     package, *inner = module.split(".")
-    if package != "lessons" or not inner or inner[0] not in LESSON_NAMES:
+    if package != "lessons" or not inner or inner[0] not in NAMES:
         return set()
     return {match[1] for match in DEFINED.finditer(stub(inner[0]).decode())}

@@ -20,13 +20,10 @@ PROXY = "a proxy went into the graph as it is: `create_arg` makes a node of it"
 DROPPED = "the keyword arguments were dropped"
 MOVED = "the keyword arguments became positional ones"
 UNTYPED = "the annotation was not carried over to the node"
-TYPED = "the node carries an annotation that it must not have"
 REORDERED = "the nodes are the same, in another order"
-UNSET = "the node has no such metadata"
 STAYED = "a call that has ended is still on the stack: it wasn't taken off on leaving it"
 ROOT_CALL = "the root's own call is on the stack: only the calls inside it belong there"
 LEFT_OUT = "a call that is not over yet is missing on the stack"
-UNNUMBERED = "calls of one module are told apart by a number, `path@1` for the second: it differs"
 
 
 def same_graph(
@@ -77,13 +74,12 @@ def causes(ours: list[Row], theirs: list[Row], position: int, field: str) -> lis
         DROPPED: field == "kwargs" and not our.kwargs,
         MOVED: bool(their.kwargs) and our.args == (*their.args, *their.kwargs.values()),
         UNTYPED: field == "type" and our.type is None,
-        TYPED: field == "type" and their.type is None,
         f"no node calls the module `{their.target}`": (
             their.op == "call_module" and not calls[their.target]
         ),
         REORDERED: field in ("op", "target")
         and Counter(map(kind, ours)) == Counter(map(kind, theirs)),
-        **about_metadata(our, their, field),
+        **about_stack(our, their, field),
     }
     return [words for words, is_so in seen.items() if is_so]
 
@@ -93,23 +89,16 @@ def kind(row: Row) -> tuple[str, object]:
     return row.op, row.target
 
 
-def about_metadata(our: Row, their: Row, field: str) -> dict[str, bool]:
-    """Return what can be seen where a node's metadata differs."""
-    if not field.startswith("meta"):
+def about_stack(our: Row, their: Row, field: str) -> dict[str, bool]:
+    """Return what can be seen where a node's module stack differs."""
+    if field != STACK or our.meta["nn_module_stack"] is None:
         return {}
     ours, theirs = keys_of_stack(our), keys_of_stack(their)
-    on_stack = field == STACK and ours != theirs
     return {
-        ROOT_CALL: on_stack and theirs < ours and "" in ours - theirs,
-        STAYED: on_stack and theirs < ours,
-        UNSET: our.meta[field[6:-2]] is None,
-        LEFT_OUT: on_stack and ours < theirs,
-        UNNUMBERED: on_stack and unnumbered(ours) == unnumbered(theirs),
+        ROOT_CALL: theirs < ours and "" in ours - theirs,
+        STAYED: theirs < ours,
+        LEFT_OUT: ours < theirs,
     }
-
-
-def unnumbered(keys: set[str]) -> set[str]:
-    return {key.partition("@")[0] for key in keys}
 
 
 def keys_of_stack(row: Row) -> set[str]:

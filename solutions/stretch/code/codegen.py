@@ -28,12 +28,7 @@ class CodeGen:
     _body_transformer: Transform | None = None
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
-        """Return the first line, or lines.
-
-        Args:
-            free_vars: The parameters, with their annotations and defaults.
-            maybe_return_annotation: ``" -> int"``, or nothing.
-        """
+        """Return the first line, or lines, with these parameters and ``" -> int"`` or nothing."""
         parameters = free_vars if free_vars[:1] == ["self"] else ["self", *free_vars]
         return f"def forward({', '.join(parameters)}){maybe_return_annotation}:"
 
@@ -139,10 +134,8 @@ def on_generate_code(
 ) -> AbstractContextManager[None]:
     """Transform the lines of the body: from this call on, or until a ``with`` block ends.
 
-    Args:
-        self: The graph.
-        make_transformer: Is called with the present transformer, or ``None``. It returns the new
-            one, which gets the lines and returns those to use instead.
+    ``make_transformer`` gets the present transformer, or ``None``, and returns the new one, which
+    gets the lines and returns those to use instead.
 
     In torch: ``Graph.on_generate_code``.
     """

@@ -150,13 +150,7 @@ class GraphModule(core.GraphModule):
         """Print the code of this module and of graph modules inside, with shapes; return the text.
 
         The shapes are those of ``node.meta["val"]``, ``"tensor_meta"`` or ``"example_value"``.
-
-        Args:
-            print_output: Whether to print the text.
-            include_stride: Whether the text has strides as well.
-            include_device: Whether the text has devices as well.
-            colored: Accepted, but the text is plain.
-            layout: Likewise torch's other options.
+        The text is plain: ``colored`` and torch's other options change nothing.
         """
         text = readable(self, self._get_name(), include_stride, include_device)
         if print_output:

@@ -76,7 +76,6 @@ class Graph(core.Graph):
         name: str | None = None,
         type_expr: Any = None,
     ) -> core.Node:
-        """Create a node at the insertion point, and return it; see ``Node`` for the errors."""
         name = self._graph_namespace.create_name(name_for(target) if name is None else name)
         node = Node(self, name, op, target, args or (), kwargs or {}, type_expr)
         self._insert(node)
@@ -98,35 +97,24 @@ class Graph(core.Graph):
         type_expr: Any = None,
         name: str | None = None,
     ) -> core.Node:
-        """Create a node for a call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def call_method(
         self, method_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
     ) -> core.Node:
-        """Create a node for a call of a method of the first argument."""
         return self.create_node("call_method", method_name, args, kwargs, None, type_expr)
 
     def call_module(
         self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
     ) -> core.Node:
-        """Create a node for a call of a submodule of the graph's module."""
         return self.create_node("call_module", module_name, args, kwargs, None, type_expr)
 
     def inserting_before(self, n: core.Node | None = None) -> InsertPoint:
-        """Insert new nodes before a node: from this call on, or until a ``with`` block ends.
-
-        Args:
-            n: The node; by default each new node goes to the very beginning of the graph.
-        """
+        """Insert new nodes before a node, or at the beginning: from this call on, or in a block."""
         return InsertPoint(self, self.neighbour(n).prepend if n else self._root.append)
 
     def inserting_after(self, n: core.Node | None = None) -> InsertPoint:
-        """Insert new nodes after a node: from this call on, or until a ``with`` block ends.
-
-        Args:
-            n: The node; by default new nodes go to the end of the graph.
-        """
+        """Insert new nodes after a node, or at the end: from this call on, or in a block."""
         return InsertPoint(self, self.neighbour(n).append if n else self._root.prepend)
 
     def neighbour(self, n: core.Node) -> core.Node:
@@ -165,10 +153,7 @@ class Graph(core.Graph):
         return last
 
     def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[core.Node]:
-        """Return the nodes of an opcode, and of a target if one is given, in the graph's order.
-
-        In torch: the same; if ``sort`` is false, the order is arbitrary.
-        """
+        """Return the core's result: it is in order, even if ``sort`` is false."""
         return super().find_nodes(op=op, target=target)
 
     def number(self, node: Any) -> None:
@@ -194,7 +179,7 @@ class Graph(core.Graph):
     def graph_copy(
         self, g: core.Graph, val_map: dict[core.Node, Any], return_output_node: bool = False
     ) -> Any:
-        """Copy the nodes of another graph, but for its output, to the insertion point.
+        """Copy the nodes of another graph, as the core does.
 
         Args:
             g: The other graph.
@@ -238,11 +223,7 @@ class Graph(core.Graph):
                     raise RuntimeError(f"{node} names {node.target}: the graph's module has none")
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Any], bool] | None = None) -> bool:
-        """Erase unused nodes, and those that become unused by it; return whether there were any.
-
-        Raises:
-            RuntimeError: ``lint`` finds that the graph can't run.
-        """
+        """Erase unused nodes, as the core does, after ``lint``."""
         self.lint()
         return super().eliminate_dead_code(is_impure_node)
 

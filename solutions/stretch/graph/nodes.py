@@ -104,7 +104,7 @@ class Node(core.Node):
 
         Args:
             replace_with: The other node.
-            delete_user_cb: Is called with each user: whether to change it. By default all are.
+            delete_user_cb: Whether to change a user. By default all are changed.
             propagate_meta: Whether the other node gets this one's metadata. It must have none.
 
         Raises:

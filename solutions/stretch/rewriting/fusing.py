@@ -32,14 +32,6 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
         inplace: Whether the result shares the model's other parameters; else they are copied.
         no_trace: Whether a ``GraphModule`` is taken as it is; its graph isn't changed.
 
-    Returns:
-        A module that computes the same with fewer nodes.
-
-    Raises:
-        RuntimeError: One of a pair is in training mode.
-
-    In torch: ``torch.fx.experimental.optimization.fuse``.
-
     >>> model = nn.Sequential(nn.Conv1d(4, 6, 3), nn.BatchNorm1d(6)).eval()
     >>> list(fuse(model).state_dict())
     ['0.weight', '0.bias']

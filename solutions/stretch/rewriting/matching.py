@@ -24,17 +24,7 @@ Pattern = Any  # a function, a module or a graph
 def match(pattern: Pattern, graph: Graph) -> list[Match]:
     """Find the places where a pattern occurs in a graph and can be replaced.
 
-    Args:
-        pattern: What to look for: a function, a module or a graph.
-        graph: Where to look.
-
-    Returns:
-        The matches, in the order of the graph. Of two that overlap it is the first.
-
-    Raises:
-        ValueError: The pattern returns nothing that it computes, or doesn't use all its nodes.
-
-    In torch: ``SubgraphMatcher(pattern).match(graph)``.
+    The pattern is a function, a module or a graph. See the core, and ``SubgraphMatcher``.
     """
     found = SubgraphMatcher(graph_of(pattern)).match(graph)
     return [Match(each.anchor, each.nodes_map) for each in found]
@@ -157,7 +147,7 @@ class SubgraphMatcher(Matcher):
     """Finds a pattern of any number of results. In torch: a class of the same name.
 
     Args:
-        pattern: What to look for.
+        pattern: A graph.
         match_output: Whether the results must be those of the whole graph.
         match_placeholder: Whether an input matches only an input of the graph, or a literal.
         remove_overlapping_matches: Whether to leave out a match that has a node in common with an
@@ -201,15 +191,7 @@ class SubgraphMatcher(Matcher):
         return super().match_node(expected, actual, nodes_map)
 
     def match(self, graph: Graph) -> list[InternalMatch]:
-        """Find the pattern in a graph.
-
-        Args:
-            graph: Where to look.
-
-        Returns:
-            The matches, in the order of what the first anchor matches. Of two that overlap it is
-            the first, with ``remove_overlapping_matches``.
-        """
+        """Find the pattern in a graph, in the order of what the first anchor matches."""
         found = self.occurrences(graph)
         return without_overlaps(found) if self.remove_overlapping_matches else [*found]
 

@@ -49,23 +49,15 @@ class ReplacedPatterns:
 
 
 def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> list[Match]:
-    """Replace a pattern wherever it occurs, and recompile the module; the core says more.
+    """Replace a pattern of any number of results wherever it occurs, as the core does.
 
-    Args:
-        gm: The module whose graph is edited. Attributes that the replacement uses are copied to
-            it, unless it has one of that name; constants of the replacement get new names.
-        pattern: What to look for.
-        replacement: What to put there. It takes as many inputs as the pattern, in the same order,
-            and returns as many values.
-
-    Returns:
-        The matches. For an input that was itself replaced, they have the new node.
+    Attributes that the replacement uses are copied to the module, unless it has one of that name;
+    constants of the replacement get new names. In a match that is returned, an input that was
+    itself replaced is the new node.
 
     Raises:
-        ValueError: The pattern returns nothing that it computes, or doesn't use all its nodes; or
-            the replacement takes or returns another number of values than the pattern.
-
-    In torch: ``torch.fx.replace_pattern``.
+        ValueError: The pattern can't be replaced (``SubgraphMatcher``), or the replacement takes or
+            returns another number of values than the pattern.
     """
     replaced = replace_pattern_with_filters(gm, pattern, replacement)
     return [Match(each.anchor, each.nodes_map) for each in replaced]
@@ -90,9 +82,6 @@ def replace_pattern_with_filters(
             the match counts. One that doesn't count doesn't overlap with others either.
         ignore_literals: Whether a literal of the pattern matches anything.
         replacement_callback: Gets the same as a filter, and returns the graph to put there.
-
-    Returns:
-        The places, in the order of the graph.
 
     Raises:
         ValueError: As for ``replace_pattern``.
@@ -177,10 +166,6 @@ def bring(gm: GraphModule, source: nn.Module | None, target: str) -> str:
 
     A trace numbers its constants, so equal names mean nothing: each gets a new one.
 
-    Args:
-        gm: The module to copy to.
-        source: The module to copy from, if there is one.
-        target: The path of the attribute in ``source``.
     """
     is_constant = target.startswith("_tensor_constant")
     if source is None or (attribute_at(gm, target) is not None and not is_constant):

@@ -54,10 +54,8 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> None:
 
 
 def _call_after(after: Node, function: Any, *args: Node) -> Node:
-    """Add a call after a node, in its module; after a placeholder, as the first operation."""
+    """Add a call after a node, in its module; after a placeholder, in the root."""
     stack = after.meta.get("nn_module_stack", {NO_MODULE: (NO_MODULE, NO_MODULE)})
-    while after.next.op == "placeholder":
-        after = after.next
     with after.graph.inserting_after(after):
         node = after.graph.call_function(function, args)
     node.meta = args[-1].meta | {"nn_module_stack": stack}
