@@ -207,7 +207,7 @@ def test_a_refusal_is_an_error_with_a_reason_that_is_raised(lesson, name):
         except Exception as error:
             holds(str(error), "an error with a reason", got=repr(error), hint="use `refusal`")
             if is_the_learners:
-                says_both = re.search(r"[\w`][\n.:;,]+ *[\w`]", str(error))
+                says_both = re.search(r"[\w`][\n.:;,]+ *[\w`]|\binstead\b", str(error))
                 holds(says_both, "what is wrong, then what to write instead", got=str(error))
             raise
 
