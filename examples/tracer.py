@@ -12,4 +12,4 @@ first, *lines = module.code.strip().splitlines()
 print(*[first, *lines[:4], f"    … {len(lines) - 5} lines …", lines[-1]], sep="\n")
 files = [getsource(import_module(f"lessons.{name}")) for name in FINALE.needs]
 written = [line for file in files for line in file.splitlines() if line.strip()]
-print(f"\n{len(module.graph.nodes)} nodes, recorded by {len(written)} lines in your eight files")
+print(f"\n{len(module.graph.nodes)} nodes, recorded by {len(written)} lines in eight lessons")

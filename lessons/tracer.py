@@ -103,9 +103,11 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         In the block, ``nn.Module.__call__`` and ``nn.Module.__getattr__`` are functions of yours.
 
         - Calling any module calls ``self.call_module(module, forward, args, kwargs)``, where
-          ``forward(*args, **kwargs)`` is the original call, including hooks.
+          ``forward(*args, **kwargs)`` is the original call, including hooks. The keywords are the
+          module's, and one of them may have the name of a parameter of your function.
         - Reading a parameter, buffer or submodule calls ``self.getattr(name, value, cache)``. The
-          ``cache`` is one dict for the whole block, empty at first.
+          ``cache`` is one dict for the whole block, empty at first. A name that the module doesn't
+          have raises an ``AttributeError``, as always.
         - Torch's own flag for a running trace is True; ``tracing_flag()`` says where it is: the
           object, and the name of the attribute.
 
@@ -146,7 +148,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         more entry, ``path: (path, class)``. Both are restored afterwards, even after an error. A
         dict has one entry per key, so the second call of ``layer.relu`` has the key
         ``layer.relu@1`` and the third ``layer.relu@2``; the path in the entry, and the target of a
-        leaf, stay ``layer.relu``. ``self.num_calls`` counts the calls.
+        leaf, stay ``layer.relu``. ``self.num_calls`` counts the calls that have begun.
 
         It also works outside of ``trace``, once ``self.root`` and ``self.graph`` are set. In
         torch: ``torch.fx.Tracer.call_module``.

@@ -30,22 +30,25 @@ torch_says = torch.fx._symbolic_trace.is_fx_symbolic_tracing
 
 
 def test_a_module_is_a_leaf_if_its_class_was_written_in_torch_nn(lesson):
-    homes = ["torch.nn.modules.linear", "torch.ao.nn.quantized.modules.linear"]
-    others = ["torchvision.models.resnet", "my.torch.nn"]
+    homes = ["torch.nn.parallel", "torch.nn.modules.linear", "torch.ao.nn.quantized.modules.linear"]
+    others = ["torchvision.models.resnet", "torch.fx.graph_module", "my.torch.nn"]
     equal(
         [is_leaf(lesson, home) for home in homes + others],
-        [True, True, False, False],
-        cause=(lambda got: got[2], "the check is too loose: `torchvision` begins with `torch` too"),
+        [True, True, True, False, False, False],
+        cause=[
+            (lambda got: got[3], "the check is too loose: `torchvision` begins with `torch` too"),
+            (lambda got: got[4], "a class of another part of torch was taken for a leaf"),
+        ],
         hint="`m.__module__` has to begin with `torch.nn` or `torch.ao.nn`",
     )
 
 
 def test_of_the_modules_with_children_a_sequential_is_not_a_leaf(lesson):
     derived = type("Fused", (nn.Sequential,), {"__module__": "torch.ao.nn.intrinsic"})()
-    modules = (nn.TransformerEncoderLayer(4, 2), nn.Sequential(nn.ReLU()), derived)
+    modules = (nn.ModuleList(), nn.TransformerEncoderLayer(4, 2), nn.Sequential(), derived)
     equal(
         [lesson.Tracer().is_leaf_module(m, "0") for m in modules],
-        [True, False, False],
+        [True, True, False, False],
         hint="where was the class written? `nn.Sequential` only calls others, and so do subclasses",
     )
 
@@ -70,9 +73,12 @@ def test_in_the_block_calling_a_module_calls_call_module(patching):
     tracer.call_module = call_module
     with tracer.patched_modules():
         answer = relu(1, key=2)
+        taken = (lambda error: "multiple values" in str(error), "a keyword met your own parameter")
+        with noting(cause=taken, hint="end your own positional parameters with `/`"):
+            relu(module=3, m=4)
     equal(
         [answer, calls],
-        ["the tracer's answer", [(relu, (1,), {"key": 2})]],
+        ["the tracer's answer", [(relu, (1,), {"key": 2}), (relu, (), {"module": 3, "m": 4})]],
         cause=(lambda got: got[0] is None and calls, "the tracer's answer wasn't returned"),
         hint="`nn.Module.__call__` becomes a function that calls `self.call_module`",
     )
@@ -98,19 +104,26 @@ def test_in_the_block_forward_runs_a_module_as_usual(patching):
 
 def test_in_the_block_reading_an_attribute_calls_getattr(patching):
     def getattr(attr, attr_val, parameter_proxy_cache):
-        looks.append((attr, attr_val is linear._parameters.get(attr), parameter_proxy_cache))
+        looks.append((attr, attr_val is values.get(attr), parameter_proxy_cache))
         parameter_proxy_cache[attr] = "kept"
         return attr.upper()
 
-    looks, linear, tracer = [], nn.Linear(2, 2), patching()
+    looks, model, tracer = [], nn.BatchNorm1d(2), patching()
+    model.child = nn.ReLU()
+    values = {**model._parameters, **model._buffers, **model._modules}
+    names = ["weight", "running_mean", "child"]
     tracer.getattr = getattr
     with tracer.patched_modules():
-        found = [linear.weight, linear.bias]
-    kept = {"weight": "kept", "bias": "kept"}
+        found = [operator.attrgetter(name)(model) for name in names]
+        absent = hasattr(model, "absent")
+    kept = dict.fromkeys(names, "kept")
     equal(
-        [found, looks],
-        [["WEIGHT", "BIAS"], [("weight", True, kept), ("bias", True, kept)]],
-        cause=(len({id(cache) for *_, cache in looks}) == 2, "each read was given a new dict"),
+        [found, looks, absent],
+        [["WEIGHT", "RUNNING_MEAN", "CHILD"], [(name, True, kept) for name in names], False],
+        cause=[
+            (len({id(cache) for *_, cache in looks}) == 3, "each read was given a new dict"),
+            (absent, "a name that the module doesn't have was found"),
+        ],
         hint="call `self.getattr(name, value, cache)`, with one dict for the whole block",
     )
 
@@ -192,12 +205,13 @@ def test_a_node_remembers_the_scope_in_which_it_was_made(lesson):
 def test_a_node_keeps_the_module_stack_of_its_moment(lesson):
     tracer, layer = lesson.Tracer(), ("layer", nn.Sequential)
     standing_at(tracer, nn.Sequential())
-    tracer.module_stack = OrderedDict(layer=layer)
+    tracer.module_stack = OrderedDict(outer=("outer", nn.Sequential), layer=layer)
+    stack = tracer.module_stack.copy()
     node = tracer.create_node("call_function", abs, (1,), {}, "size", int)
     tracer.module_stack.clear()
     equal(
         [node.name, node.type, node.meta.get("nn_module_stack")],
-        ["size", int, OrderedDict(layer=layer)],
+        ["size", int, stack],
         cause=(lambda got: got[2] == {}, "the node holds the tracer's own stack, which changes"),
         hint="pass all arguments on, and store a copy of `self.module_stack`",
     )
@@ -243,11 +257,11 @@ def test_the_call_of_a_leaf_is_a_node_and_the_answer_is_its_proxy(lesson):
 
 
 def test_each_call_of_a_module_has_a_key_of_its_own(lesson):
-    asked = []
+    asked = set()
 
     class Asking(lesson.Tracer):
         def is_leaf_module(self, m, module_qualified_name):
-            asked.append(module_qualified_name)
+            asked.add(module_qualified_name)
             return True
 
     tracer, model = Asking(), nn.Sequential(nn.ReLU())
@@ -259,14 +273,23 @@ def test_each_call_of_a_module_has_a_key_of_its_own(lesson):
     paths = [(node.target, tracer.node_name_to_scope[node.name][0]) for node in calls]
     equal(
         [stacks, paths, asked],
-        [[{key: ("0", nn.ReLU)} for key in ("0", "0@1", "0@2")], [("0", "0")] * 3, ["0"] * 3],
+        [[{key: ("0", nn.ReLU)} for key in ("0", "0@1", "0@2")], [("0", "0")] * 3, {"0"}],
         cause=[
             (lambda got: [*got[0][1]] == ["0"], "the second call has the key of the first"),
             (lambda got: [*got[0][1]] == ["0@2"], "the second call has the key `@2`, and not `@1`"),
             (lambda got: "0@1" in str(got[1:]), "the path was replaced by the key with its `@1`"),
+            (paths[0] == ("0", ""), "the node of a leaf has the scope of the caller"),
         ],
         hint="only the key has the count: everything else has the path",
     )
+
+
+def test_a_call_inside_a_call_of_the_same_module_has_an_entry_of_its_own(lesson):
+    tracer, model = lesson.Tracer(), nn.Sequential(nn.Sequential())
+    standing_at(tracer, model)
+    inner = lambda: tracer.call_module(model[0], lambda: [*tracer.module_stack], (), {})
+    inside = tracer.call_module(model[0], inner, (), {})
+    equal(inside, ["0", "0@1"], hint="count a call when it begins, not when it ends")
 
 
 def test_after_a_call_the_outer_one_is_in_progress_again(lesson):
@@ -310,6 +333,7 @@ def test_after_an_error_in_a_call_it_is_not_in_progress(lesson):
 
 def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
     model, cache, tracer = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), {}, lesson.Tracer()
+    model[0].requires_grad_(False)
     standing_at(tracer, model)
     first, second = (tracer.getattr("bias", model[0].bias, cache) for _ in range(2))
     tracer.getattr("bias", model[1].bias, cache)
@@ -318,6 +342,7 @@ def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
         [("placeholder", "x"), ("get_attr", "0.bias"), ("get_attr", "1.bias")],
         cause=[
             (lambda got: len(got) == 4, "each read of the parameter made a new node"),
+            (lambda got: [*got[1:]] == [("get_attr", "1.bias")], "a frozen one is a parameter too"),
             (lambda got: got[-1][1] == "bias", "the target was the name, and not the path"),
             (lambda got: len(got) == 2, "the proxy of another module's `bias` was returned"),
         ],
@@ -389,6 +414,19 @@ def test_a_function_keeps_its_constants_on_an_empty_root(lesson):
         "the constant on `tracer.root`, an empty module",
         hint="`self.root = nn.Module()` where the root is a function",
     )
+
+
+def test_a_second_trace_takes_nothing_from_the_first(lesson):
+    class Block(nn.Linear):
+        def forward(self, x):
+            return x + self.bias
+
+    tracer, model = lesson.Tracer(), Block(2, 2)
+    first, second = tracer.trace(model), tracer.trace(model)
+    missing = (lambda graph: len(graph.nodes) == 3, "`bias` is a proxy of the first trace's graph")
+    same_graph(second, first, cause=missing, hint="a new dict for the proxies of each trace")
+    tracer.trace(lambda x: x)
+    holds(tracer.root is not model, "for a function, a new root", got=tracer.root)
 
 
 def test_the_graph_is_made_by_new_graph(lesson):
@@ -517,13 +555,14 @@ def test_symbolic_trace_returns_a_graph_module_named_after_the_root(lesson):
 
 
 def test_the_result_has_the_models_own_parameters(lesson):
-    model = zoo.SMALL["LeafCalls"]().model
+    model = zoo.SMALL["LeafCalls"]().model.train()
     weight = lesson.symbolic_trace(model).linear.weight
+    holds(model.training, "a model whose mode hasn't changed", got="it is in evaluation mode now")
     holds(
         weight is model.linear.weight,
         "the parameters of the model itself, so that training one trains the other",
         got=weight,
-        cause=(lambda got: torch.equal(got, model.linear.weight), "a copy of the model was traced"),
+        cause=(lambda got: torch.equal(got, model.linear.weight), "the module has copies"),
         hint="`GraphModule(tracer.root, graph, name)` takes what the graph refers to",
     )
 

@@ -20,6 +20,7 @@ HINT = re.compile(
     r'^\?{3}\+? tip "Hint (\d+)(?: \(step (\d+)\))?: ([^"]+)"\n((?:[ ]{4}.*\n|[ ]*\n)*)',
     re.MULTILINE,
 )
+LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 LAST = """That was the last hint. What helps next:
 - the lesson's page: `docs/lessons/{lesson}.md`
 - the reference: `kata solution {lesson} --show-me`"""
@@ -51,7 +52,7 @@ def hints_of(lesson: str, step: int = 0) -> list[Hint]:
     """The hints on the lesson's page, the gentlest first: all, or those about one step."""
     page = (PAGES / f"{lesson}.md").read_text(encoding="utf-8")
     hints = [
-        Hint(int(level), int(about or 0), title, textwrap.dedent(body).strip())
+        Hint(int(level), int(about or 0), title, LINK.sub(r"\1", textwrap.dedent(body)).strip())
         for level, about, title, body in HINT.findall(page + "\n")
     ]
     return [hint for hint in hints if step in (0, hint.step)]

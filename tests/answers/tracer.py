@@ -22,7 +22,7 @@ def patched(tracer) -> ExitStack:
     """Patch what a trace patches; closing the stack restores it."""
     cache: dict = {}
 
-    def call(module, *args, **kwargs):
+    def call(module, /, *args, **kwargs):
         return tracer.call_module(module, partial(CALL, module), args, kwargs)
 
     def get(module, name):
@@ -118,6 +118,15 @@ def proxies_are_kept_by_name(lesson):
         return parameter_proxy_cache[attr]
 
 
+@wrong("test_a_second_trace_takes_nothing_from_the_first", says="a proxy of the first trace")
+def proxies_are_kept_from_trace_to_trace(lesson):
+    """Keeps its own dict of proxies on the tracer."""
+
+    @around(lesson.Tracer)
+    def getattr(original, self, attr, attr_val, parameter_proxy_cache):
+        return original(self, attr, attr_val, vars(self).setdefault("kept", {}))
+
+
 @wrong("test_a_node_carries_the_module_call_that_recorded_it", says="`m.forward` ran")
 def forward_is_called_past_the_hooks(lesson):
     """Runs ``module.forward``, which is only one part of a module's call."""
@@ -146,7 +155,7 @@ def torchs_tracer_is_inherited(lesson):
     lesson.Tracer = type("Tracer", (fx.Tracer,), {})
 
 
-@wrong("test_the_result_has_the_models_own_parameters", says="a copy of the model was traced")
+@wrong("test_the_result_has_the_models_own_parameters", says="the module has copies")
 def a_copy_is_traced(lesson):
     """Copies the model, so training one doesn't train the other."""
 
