@@ -133,7 +133,7 @@ def test_the_exercise_begins_within_four_screens(visitor: Visitor, lesson: Lesso
 BLOCKS = [
     ("setup.html", ("$ ",), "pip install nox"),
     ("lessons/inversion.html", ("$ ",), "kata watch inversion"),
-    ("api/inversion.html", (">>> ", "... "), "add_inverse(torch"),
+    ("api/inversion.html", (">>> ", "... "), "find_chain(graph"),
 ]
 
 
