@@ -73,7 +73,7 @@ def test_a_pattern_matches(lesson, case):
     equal(matched(lesson, pattern, function), expected, hint=case)
 
 
-# Why there is no match, a pattern, and a function that it doesn't match.
+# The reason why nothing matches: a pattern, and a function without a match of it.
 NO_MATCH = {
     "the graph's list is longer": (lambda x: torch.cat([x]), CAT),
     "the graph's list is shorter": (CAT, lambda a: torch.cat([a])),

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from tests.suite.answers import around, on, right, wrong
 
+
+def move_forwards(graph, loops):
+    """Move nodes into the loop of their users, from the first node to the last."""
+    for node in graph.nodes:
+        users = {loops[user] for user in node.users}
+        if loops[node].shape and len(users) == 1:
+            (loop,) = users
+            if loop[::2] == loops[node][::2]:
+                loops[node] = loop
+
+
 # --- wrong: which nodes fit -----------------------------------------------------------------------
 
 
@@ -79,15 +90,7 @@ def moves_past_writes(lesson):
 @wrong("test_a_node_joins_the_loop_of_its_only_user", says="from the last node to the first")
 def moves_the_first_nodes_first(lesson):
     """Goes through the graph from its first node to its last."""
-
-    @on(lesson)
-    def join_users(graph, loops):
-        for node in graph.nodes:
-            users = {loops[user] for user in node.users}
-            if loops[node].shape and len(users) == 1:
-                (loop,) = users
-                if loop[::2] == loops[node][::2]:
-                    loops[node] = loop
+    lesson.join_users = move_forwards
 
 
 @wrong("test_each_partition_comes_after_those_that_it_needs", says="`add` needs `mm`")
@@ -150,12 +153,7 @@ def moves_until_nothing_moves(lesson):
         before = None
         while before != loops:
             before = dict(loops)
-            for node in graph.nodes:
-                users = {loops[user] for user in node.users}
-                if loops[node].shape and len(users) == 1:
-                    (loop,) = users
-                    if loop[::2] == loops[node][::2]:
-                        loops[node] = loop
+            move_forwards(graph, loops)
 
 
 @right(core_only=True)

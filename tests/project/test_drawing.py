@@ -189,7 +189,7 @@ def test_a_picture_that_is_shown_twice_has_its_ids_once():
 
 @pytest.mark.parametrize("text", ["nonsense", "inverted\nsize: 3", ""])
 def test_a_fence_with_a_mistake_stops_the_build(text):
-    with pytest.raises(SuperFencesException, match="there are: "):
+    with pytest.raises(SuperFencesException, match="choose from: "):
         page_with(text)
 
 

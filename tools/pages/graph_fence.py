@@ -27,8 +27,8 @@ def fence(
     """Turn a fence's text into a figure, as ``pymdownx.superfences`` asks for it.
 
     Raises:
-        SuperFencesException: There is no such picture or option, or the picture can't be made; any
-            other error would be swallowed, and the fence shown as text.
+        SuperFencesException: The picture or the option doesn't exist, or making the picture failed.
+            Any other error would be swallowed, and the fence shown as text.
     """
     from pymdownx.superfences import SuperFencesException  # type: ignore[import-untyped]
 
@@ -45,12 +45,12 @@ def parsed(source: str) -> tuple[str, dict[str, str]]:
     """Read the name in the first line, and an option in each of the others."""
     name, *lines = [line.strip() for line in source.strip().splitlines()] or [""]
     if name not in GALLERY:
-        raise ValueError(f"there is no picture `{name}`; there are: {', '.join(GALLERY)}")
+        raise ValueError(f"`{name}` isn't a picture; choose from: {', '.join(GALLERY)}")
     options = {}
     for line in lines:
         option, colon, value = line.partition(":")
         if option not in OPTIONS or not colon:
-            raise ValueError(f"`{line}` isn't an option; there are: {', '.join(OPTIONS)}")
+            raise ValueError(f"`{line}` isn't an option; choose from: {', '.join(OPTIONS)}")
         options[option] = value.strip()
     return name, options
 
