@@ -67,7 +67,7 @@ def recording(tracer: TracerOfAnyGraph) -> Iterator[None]:
     """Send module calls and attribute reads of this thread to a tracer while the block runs."""
     proxies: dict[str, Proxy] = {}
 
-    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def call(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
         tracer.autowrap(getattr(module.forward, "__globals__", {}))
         return tracer.call_module(module, functools.partial(ORIGINAL_CALL, module), args, kwargs)
 
@@ -102,7 +102,7 @@ def patch_everything() -> None:
         patch(owner, name, recorded(getattr(owner, name), "call_method", name))
 
 
-def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+def call_module(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
     """Replace ``nn.Module.__call__``."""
     return RECORDERS.get().call(module, *args, **kwargs)
 
