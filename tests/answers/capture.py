@@ -180,6 +180,18 @@ def returns_the_item_from_the_hook(lesson):
     lesson.register_module_forward_hook = returning
 
 
+# --- wrong: writes by hand, in the stretch --------------------------------------------------------
+
+
+@wrong("test_every_view_shows_a_write", says="numbers that the eager model returns")
+def writes_the_tensor_alone(lesson):
+    """Updates only the tensor that is written, and no other view of its memory."""
+
+    @on(lesson.WriteRecorder)
+    def store(self, target, value):
+        self.bind(target, self.node_of(value))
+
+
 # --- right: of another shape ----------------------------------------------------------------------
 
 

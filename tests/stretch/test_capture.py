@@ -18,8 +18,10 @@ from tests.models.capture import (
     Net,
     WithLinear,
     as_make_fx,
+    aten,
     operators,
     pure,
+    recorded,
     run,
     runs_as_eager,
     same_operators,
@@ -27,7 +29,7 @@ from tests.models.capture import (
     trains_as_eager,
     written_as_eager,
 )
-from tests.suite import equal, holds, refuses, same_numbers
+from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.programs import default_decompositions, export, specs_are_copied
 from tests.zoo import Pair, classifier
 
@@ -526,6 +528,135 @@ def symbolic() -> torch.Tensor:
 def test_a_tensor_that_is_not_a_plain_one_is_refused_by_name(lesson, make, word):
     with refuses(lesson.CaptureError, "input_0", word, cause="it was taken for a plain tensor"):
         lesson.capture(lambda x: x + 1, (make(),))
+
+
+# --- what functionalization does, by hand ---------------------------------------------------------
+
+
+def test_a_write_is_recorded_as_the_operator_that_returns_the_result(lesson):
+    recorder = recorded(lesson.WriteRecorder, lambda: torch.zeros(2).add_(1).relu_())
+    equal(operators(recorder.graph)[1:], ["aten.add.Tensor", "aten.relu.default"])
+
+
+def test_the_pure_operator_takes_the_same_arguments(lesson):
+    recorder = lesson.WriteRecorder({})
+    pairs = {
+        aten.add_.Scalar: aten.add.Scalar,
+        aten.add_.Tensor: aten.add.Tensor,
+        aten.fill_.Tensor: aten.fill.Tensor,
+        aten.transpose_.default: aten.transpose.int,
+        aten.bernoulli_.float: aten.bernoulli.p,
+    }
+    for written, returned in pairs.items():
+        equal(str(recorder.functional(written)), str(returned))
+
+
+@pytest.mark.parametrize("p", [0.5, 0.3], ids=["default", "given"])
+def test_an_argument_that_the_pure_operator_has_no_default_for_is_passed(lesson, p):
+    drawn = recorded(lesson.WriteRecorder, lambda: torch.ones(2).bernoulli_(p)).graph.output_node()
+    holds(p in (*drawn.args, *drawn.kwargs.values()), f"p to be {p}", got=drawn.args)
+
+
+def test_an_operator_without_a_pure_version_is_refused(lesson):
+    @torch.library.custom_op("kata::add_", mutates_args=("x",))
+    def add_(x: torch.Tensor) -> None:
+        x.add_(1)
+
+    def model(x):
+        y = x * 2
+        add_(y)
+        return y
+
+    with refuses(lesson.CaptureError, "kata.add_", cause="an operator of the same name was used"):
+        lesson.capture_writes(model, (torch.ones(2),))
+
+
+def test_a_write_to_out_is_refused(lesson):
+    with refuses(lesson.CaptureError, "aten.add.out", cause="another operator was used"):
+        lesson.capture_writes(lambda x: torch.add(x, 1, out=torch.empty(3)), (torch.ones(3),))
+
+
+def test_every_view_shows_a_write(lesson):
+    def function(x):
+        y = x.half()
+        row, flat = y[0], y.view(-1)
+        row.mul_(2)
+        y.add_(x / 3)
+        return flat + 1, y, row
+
+    captured = runs_as_eager(lesson.capture_writes, function, torch.arange(9.0).view(3, 3))
+    pure(captured.graph)
+
+
+def test_an_input_with_gaps_between_its_columns_may_be_written(lesson):
+    def function(x):
+        row = x[1]
+        x.add_(1)
+        return row * 2
+
+    x = torch.arange(12.0).view(3, 4)[:, ::2]
+    captured = lesson.capture_writes(function, (x,))
+    same_numbers(captured(x), torch.tensor([10.0, 14.0]))
+
+
+def test_after_a_write_a_view_is_read_again_once(lesson):
+    def function():
+        x = torch.ones(2, 2)
+        row = x[0]
+        x.add_(1)
+        row * 2, row * 3
+
+    names = operators(recorded(lesson.WriteRecorder, function).graph)
+    cause = (is_value(2), "the node of the view wasn't refreshed, so each use reads it again")
+    equal(names.count("aten.as_strided.default"), 1, cause=cause)
+
+
+def test_transposing_in_place_is_not_a_write(lesson):
+    def function(x):
+        y = x * 2
+        row = y[0]
+        y.t_()
+        return row + 1, y + 1
+
+    names = operators(lesson.capture_writes(function, (torch.ones(2, 3),)).graph)
+    equal(
+        "aten.as_strided.default" in names,
+        False,
+        cause=(is_value(True), "`t_` was taken for a write, so the row was read again"),
+        hint="such an operator has the tag `torch.Tag.inplace_view`",
+    )
+
+
+def test_a_write_that_eager_refuses_is_refused(lesson):
+    with refuses(RuntimeError, "broadcast", cause="the write was recorded"):
+        lesson.capture_writes(lambda x: x.add_(torch.ones(3, 2)), (torch.ones(2),))
+
+
+@pytest.mark.parametrize("written", ["bits", "floats"])
+def test_a_write_to_memory_that_has_two_dtypes_is_refused(lesson, written):
+    def model(x):
+        floats = x * 2
+        bits = floats.view(torch.int32)
+        (bits if written == "bits" else floats).add_(1)
+        return bits, floats
+
+    with refuses(lesson.CaptureError, cause="`as_strided` read memory of one dtype as the other"):
+        lesson.capture_writes(model, (torch.ones(2),))
+
+
+def test_a_write_to_memory_that_is_read_negated_is_refused(lesson):
+    def model(x):
+        y = x * 2
+        torch.view_as_complex(y).conj().imag.mul_(2)
+        return y
+
+    with refuses(lesson.CaptureError, cause="`as_strided` read a negated view without its sign"):
+        lesson.capture_writes(model, (torch.ones(3, 2),))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_program_of_writes_by_hand_computes_what_eager_does(lesson, seed):
+    written_as_eager(lesson.capture_writes, seed)
 
 
 # --- real models, and many programs ---------------------------------------------------------------

@@ -1,12 +1,4 @@
-"""Unlike the core: what a model writes comes back, and a backward is captured too.
-
-- ``program`` makes a real ``ExportedProgram``, which ``torch.export.unflatten`` and everything else
-  of export takes. Buffers and inputs that the model writes are outputs of it: batch norm in
-  training, a cache. The core drops these writes.
-- ``capture_joint`` records forward and backward in one graph, as AOTAutograd does for a compiler.
-- Inputs for which a capture would be wrong are refused by name: sparse tensors, subclasses of
-  ``Tensor``, tensors with symbolic sizes.
-"""
+"""Unlike the core: real programs of torch, with the writes that come back, and a backward."""
 
 from __future__ import annotations
 
@@ -21,7 +13,7 @@ from torch.utils._pytree import tree_flatten
 from given.capture import Attribute, CaptureError, lift_constants, refuse_hidden, state_of
 from given.graph import has_effect
 
-from .. import capture as core
+from ... import capture as core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
