@@ -187,8 +187,8 @@ def fuse(model: nn.Module) -> GraphModule:  # step 5
     is linear, so a convolution with other parameters can do both:
     ``torch.nn.utils.fuse_conv_bn_eval(conv, bn)`` returns it. ``CONV_BN`` is the pattern.
 
-    A pair is left alone if its convolution is used anywhere else (``uses_of_modules``), or if one
-    layer couldn't compute the same (``can_fuse``).
+    A pair is left alone if its convolution is used anywhere else (``uses_of_modules``, which counts
+    by ``id(module)``), or if one layer couldn't compute the same (``can_fuse``).
 
     Args:
         model: A model in eval mode. It isn't changed.

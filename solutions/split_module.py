@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from given.code import keep_persistence
 from given.split_module import read_late, rename_arguments
 
 from .code import GraphModule, graph_module_class
@@ -96,18 +95,17 @@ def split_module(
         split_callback: Returns the number of a call.
         qualname_map: A dict to which you add the ``old_paths`` of each partition, for example
             ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``.
-        keep_original_order: Call the submodules in the order in which the graph reaches them. A
-            cycle is refused nevertheless.
+        keep_original_order: As for ``stitch_graph``. It needs no other order of the submodules:
+            that of ``order_partitions`` is the graph's, wherever the graph's works.
         keep_original_node_name: Keep the names of nodes and of the arguments of ``forward``.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
     """
     partitions = assign_nodes(m.graph, split_callback)
     collect_crossings(m, partitions)
-    in_order = order_partitions(partitions)
     submodules = {
         partition: build_submodule(partition, m, keep_original_node_name)
-        for partition in (partitions if keep_original_order else in_order)
+        for partition in order_partitions(partitions)
     }
     if qualname_map is not None:
         for partition in partitions:
@@ -121,7 +119,7 @@ def split_module(
 def assign_nodes(
     graph: Graph, split_callback: Callable[[Node], Any], kind: Any = Partition
 ) -> list[Any]:  # step 1
-    """Group the calls of a graph by the callback's answers.
+    """Group the calls of a graph by the text of the callback's answers: 7 and "7" are the same.
 
     A call computes something: it is a ``call_function``, ``call_method`` or ``call_module`` node.
     The other nodes are in no partition, and the callback isn't asked about them. Ask it once per
@@ -441,7 +439,6 @@ def stitch_graph(
     paths = [node.target for node in graph.find_nodes(op="get_attr")]
     read = {path: operator.attrgetter(path)(m) for path in paths}
     split = graph_module_class(m)(read | called, graph)
-    keep_persistence(split, m)
     split.meta["partition_names"] = set(called)
     return split
 

@@ -85,6 +85,7 @@ NO_MATCH = {
     "the order of the arguments differs": (lambda x, y: relu(x) + y, lambda a, b: a + relu(b)),
     "the literals differ": (lambda x: x + 2, lambda a: a + 3),
     "the types of the literals differ": (lambda x: x + 1, lambda a: a + 1.0),
+    "`None` is a literal too": (lambda x: x.clamp(None, 1), lambda a: a.clamp(0, 1)),
     "a node isn't a literal": (lambda x: x + 1, lambda a, b: a + b),
     "a literal isn't a call": (lambda x: x + relu(x), lambda a: a + 1),
     "the keyword arguments differ": (ROWS, lambda a: torch.sum(a, dim=0)),
@@ -110,6 +111,8 @@ def test_a_value_inside_may_only_be_used_inside(lesson):
     equal(lesson.is_contained([add, relu]), True)
     equal(lesson.is_contained([add, mul]), False, hint="which nodes use `add`?")
     equal(lesson.is_contained([add]), True, hint="the anchor's users get the new value")
+    _, _, add, relu, _ = symbolic_trace(lambda a, b: (torch.relu(y := a + b), y)).graph.nodes
+    equal(lesson.is_contained([add, relu]), False, hint="the graph's output uses `add` too")
 
 
 # --- step 3: all places in a graph ----------------------------------------------------------------
@@ -153,7 +156,7 @@ def test_inputs_and_result_of_a_match_may_be_used_anywhere(lesson):
 # --- step 4: another graph in its place -----------------------------------------------------------
 
 
-MINUS = lambda x, y: relu(x) - y, lambda x, y: relu(y) - x
+MINUS = lambda x, y: relu(y) - x, lambda x, y: relu(x) - y
 # A function, the pattern, what replaces it, and what the function becomes.
 REPLACED = {
     "once": (lambda a: relu(a) + 1, relu, tanh, lambda a: tanh(a) + 1),
@@ -173,6 +176,12 @@ REPLACED = {
         lambda a, b: torch.stack([a, b]),
     ),
     "a result with many users": (twice(relu), relu, tanh, twice(tanh)),
+    "a call with an effect": (
+        lambda a: relu(a.add_(1)) * 2,
+        lambda x: relu(x.add_(1)),
+        tanh,
+        lambda a: tanh(a) * 2,
+    ),
     "by its input": (lambda a: relu(relu(a + 1)) * 2, relu, lambda x: x, lambda a: (a + 1) * 2),
 }
 
@@ -210,8 +219,9 @@ def test_an_unused_call_outside_the_matches_stays(lesson):
     equal(calls(gm.graph), ["add_", "tanh"], cause=lost, hint="erase the nodes of the match only")
 
 
-def test_the_matches_are_returned(lesson):
-    gm = symbolic_trace(lambda a, b: relu(a) + relu(b))
+@pytest.mark.parametrize("trace", [symbolic_trace, torch.fx.symbolic_trace])
+def test_the_matches_are_returned(lesson, trace):
+    gm = trace(lambda a, b: relu(a) + relu(b))
     _, _, relu_0, relu_1, *_ = gm.graph.nodes
     found = lesson.replace_pattern(gm, relu, tanh)
     holds(all(isinstance(each, lesson.Match) for each in found), "a list of `Match`", got=found)

@@ -23,6 +23,8 @@ import torch
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import Graph, GraphModule, Node
 
+from given.code import keep_persistence
+
 from .. import split_module as core
 
 SET_GRAD = torch._C._set_grad_enabled
@@ -69,7 +71,7 @@ def split_module(
         root_m: Unused, as in torch.
         split_callback: Returns the number of a call.
         qualname_map: A dict that gets the old paths of the modules.
-        keep_original_order: Call the submodules in the graph's order.
+        keep_original_order: Read parameters and buffers right before their first use.
         keep_original_node_name: Keep the names of nodes and arguments.
         keep_original_input_name: Name the submodules' inputs after the values that they take;
             otherwise ``arg_0``, ``arg_1``, ....
@@ -89,10 +91,9 @@ def split_module(
         partition.tuple_return = tuple_return
     propagate_regions(m.graph, partitions)
     collect_crossings(m, partitions)
-    in_order = core.order_partitions(partitions)
     submodules = {
         partition: build_submodule(partition, m, keep_original_node_name, keep_original_input_name)
-        for partition in (partitions if keep_original_order else in_order)
+        for partition in core.order_partitions(partitions)
     }
     if qualname_map is not None:
         for partition in partitions:
@@ -254,6 +255,7 @@ def stitch_graph(
         for partition, submodule in submodules.items()
     }
     split = core.stitch_graph(m, stand_ins, keep_original_order, keep_original_node_name)
+    keep_persistence(split, m)
     codegen: Any = getattr(m.graph, "_codegen", None)
     # `torch.distributed.pipelining` cuts exported models, and expects the flat results.
     if hasattr(codegen, "pytree_info") and not _is_exported(codegen.pytree_info.in_spec):

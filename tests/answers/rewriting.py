@@ -95,12 +95,12 @@ def inputs_that_were_replaced_are_used(lesson):
 
 @wrong("test_a_pattern_is_replaced", says="in the order of the pattern's placeholders")
 def inputs_are_passed_in_the_order_of_nodes_map(lesson):
-    """Takes the placeholders from ``nodes_map``, where they were added on the way back."""
+    """Takes the placeholders from ``nodes_map``, where they are in the order of the match."""
 
     @around(lesson)
     def replace_match(original, found, replacement):
         pairs = found.nodes_map.items()
-        inputs = [value for node, value in pairs if node.op == "placeholder"][::-1]
+        inputs = [value for node, value in pairs if node.op == "placeholder"]
         placeholders = found.anchor.graph.find_nodes(op="placeholder")
         found.nodes_map.update(zip(placeholders, inputs, strict=True))
         original(found, replacement)
