@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-import random
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
 from tests.suite import equal, holds, same_numbers
+from tests.suite.chance import several
 from tests.suite.engine import graph_module, new_graph, symbolic_trace
 
 # --- functions ---------------------------------------------------------------------------------
@@ -155,16 +156,15 @@ def pattern_to_plant(x: Any, y: Any) -> Any:
     return torch.sum(torch.stack([z, torch.tanh(z)]), dim=0)
 
 
-def planted(seed: int, size: int) -> tuple[GraphModule, list[str]]:
+def planted(chance: Random) -> tuple[GraphModule, list[str]]:
     """A random graph that contains the pattern several times, and the names of its results.
 
     It also contains decoys: the pattern with a value that escapes, or with another literal.
     """
-    chance = random.Random(seed)
     graph = new_graph()
     values = [graph.placeholder(name) for name in "abc"]
     places = []
-    while len(graph.nodes) < size:
+    for _ in several(chance, 40):
         x, y = chance.sample(values, 2)
         kind = chance.choice(["call", "call", "pattern", "escape", "literal"])
         if kind == "call":
