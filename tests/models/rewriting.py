@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
 from tests.suite import equal, holds, same_numbers
-from tests.suite.chance import several
 from tests.suite.engine import graph_module, new_graph, symbolic_trace
 
 # --- functions ---------------------------------------------------------------------------------
@@ -156,7 +155,7 @@ def pattern_to_plant(x: Any, y: Any) -> Any:
     return torch.sum(torch.stack([z, torch.tanh(z)]), dim=0)
 
 
-def planted(chance: Random) -> tuple[GraphModule, list[str]]:
+def planted(chance: Random, size: int) -> tuple[GraphModule, list[str]]:
     """A random graph that contains the pattern several times, and the names of its results.
 
     It also contains decoys: the pattern with a value that escapes, or with another literal.
@@ -164,7 +163,7 @@ def planted(chance: Random) -> tuple[GraphModule, list[str]]:
     graph = new_graph()
     values = [graph.placeholder(name) for name in "abc"]
     places = []
-    for _ in several(chance, 40):
+    while len(graph.nodes) < size:
         x, y = chance.sample(values, 2)
         kind = chance.choice(["call", "call", "pattern", "escape", "literal"])
         if kind == "call":

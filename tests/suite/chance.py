@@ -31,6 +31,7 @@ from tests.suite.expect import labelled
 from tests.suite.todo import is_todo
 
 Test = Callable[..., None]
+# How long to look for a smaller program, by the processor's clock.
 SECONDS = 1.0
 
 
@@ -38,18 +39,13 @@ class _Enough(BaseException):
     """The search for a smaller program ends; hypothesis catches nothing but an ``Exception``."""
 
 
-def by_chance(programs: int, *, seconds: float = SECONDS) -> Callable[[Test], Test]:
-    """Run a test with so many random programs, and fail with the smallest one that fails.
-
-    Args:
-        programs: How many to try.
-        seconds: How long to look for a smaller one, by the processor's clock.
-    """
+def by_chance(programs: int) -> Callable[[Test], Test]:
+    """Run a test with so many random programs, and fail with the smallest one that fails."""
 
     def decorated(test: Test) -> Test:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
-            _Search(functools.partial(test, **fixtures), seconds).run(programs)
+            _Search(functools.partial(test, **fixtures)).run(programs)
 
         signature = inspect.signature(test)
         wanted = [each for each in signature.parameters.values() if each.name != "chance"]
@@ -67,9 +63,8 @@ class _Search:
         traceback: The same without what hypothesis calls.
     """
 
-    def __init__(self, test: Test, seconds: float) -> None:
+    def __init__(self, test: Test) -> None:
         self.test = test
-        self.seconds = seconds
         self.deadline = float("inf")
         self.error: Exception | None = None
         self.traceback: TracebackType | None = None
@@ -107,7 +102,7 @@ class _Search:
             self.test(chance=chance)
         except Exception as error:
             if self.error is None:
-                self.deadline = time.process_time() + self.seconds
+                self.deadline = time.process_time() + SECONDS
             self.error, self.traceback = error, error.__traceback__
             if is_todo(error):
                 raise _Enough from None
