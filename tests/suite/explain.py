@@ -67,6 +67,7 @@ def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
         yield from str(error).splitlines()
         if error.__cause__ is not None:
             yield from frame_lines(own_frames(error.__cause__, folder)[-1:], folder)
+        yield from getattr(error, "__notes__", ())
     elif isinstance(error, SyntaxError) and is_below(error.filename, folder):
         yield from about_syntax(error, short_path(error.filename, folder))
     elif isinstance(error, SyntaxError) and f"{error.filename}".startswith("<"):
