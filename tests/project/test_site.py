@@ -229,6 +229,15 @@ def test_the_plans_of_a_workshop_go_by_the_minutes_of_the_lessons_and_end_before
     assert all(int(hour) < 18 for hour in ends)
 
 
+def test_steps_in_a_plan_take_the_minutes_that_the_page_of_the_lesson_says():
+    plans = (ROOT / "docs/instructors.md").read_text(encoding="utf-8")
+    pattern = r"^(\d+) \| \[.*?\]\(lessons/(\w+)\.md\), steps (\d) to (\d)"
+    ((minutes, lesson, first, last),) = re.findall(pattern, plans, re.MULTILINE)
+    page = (ROOT / f"docs/lessons/{lesson}.md").read_text(encoding="utf-8")
+    steps = dict(re.findall(r"^\| (\d) \| .* \| (\d+) \|$", page, re.MULTILINE))
+    assert int(minutes) == sum(int(steps[str(step)]) for step in range(int(first), int(last) + 1))
+
+
 def test_every_comment_of_a_page_becomes_its_piece():
     pages = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("index", "performance"))
     assert set(re.findall(r"<!-- (\w+) -->", pages)) == set(home.PIECES)
