@@ -35,6 +35,7 @@ from tests.models.capture import (
     written_as_eager,
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
+from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions
 from tests.suite.versions import that_run
 from tests.zoo import SMALL, resnet18
@@ -537,9 +538,9 @@ def test_what_was_captured_trains_like_the_model(lesson, body):
     trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_random_program_of_views_and_writes_computes_what_eager_does(lesson, seed):
-    written_as_eager(lesson.capture, seed)
+@by_chance(12)
+def test_a_random_program_of_views_and_writes_computes_what_eager_does(lesson, chance):
+    written_as_eager(lesson.capture, chance)
 
 
 def small(name):
