@@ -1,4 +1,4 @@
-"""Given for ``backend``: facts about nodes, the C compiler, and calls from torch into C."""
+"""What the lesson ``backend`` gives you: facts about nodes, the C compiler, calls into C."""
 
 from __future__ import annotations
 

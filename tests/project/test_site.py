@@ -12,7 +12,7 @@ import jinja2
 import pytest
 import yaml
 
-from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
+from kata.paths import CORES, ROOT, STRETCHES, STUBS, lesson_files
 from lessons import LESSONS
 from tests.project.stage import a_learner, play
 from tools.pages import api, home, performance
@@ -87,7 +87,7 @@ def test_the_exercise_has_a_mistake_the_first_function_and_all_files(lesson, pag
     unfolded = shown.partition("### The files")[2].partition("??? example")[0]
     assert unfolded.count("raise NotImplementedError(") == 1
     labels = re.findall(r'^    \?\?\? \w+ "Show (.+)"$', shown, re.MULTILINE)
-    files = [*lesson_files(CORES, lesson.name), *lesson_files(SOLUTIONS, lesson.name)]
+    files = [*lesson_files(CORES, lesson.name), *lesson_files(STRETCHES, lesson.name)]
     given = ["what is given"] * (ROOT / f"given/{lesson.name}.py").exists()
     reference = (f"`{file.relative_to(CORES).as_posix()}`" for file in files)
     expected = ["the stub", *given, *reference]

@@ -22,7 +22,7 @@ from lessons import NAMES
 from tests.suite.expect import WIDTH, Mismatch, is_misspelling, labelled
 
 LINES = 25
-LESSONS = ("lessons.", "solutions.")
+OF_LESSONS = ("lessons.", "solutions.")
 FRAMES = 3
 ANSWERS = ROOT / "tests" / "answers"
 TESTS = (ROOT / "tests", ROOT / "tests" / "stretch")
@@ -49,7 +49,7 @@ def explain(error: BaseException, folder: Path, module: ModuleType | None = None
 def about_helpers(module: ModuleType | None) -> Iterator[str]:
     """Say which helpers two classes define that become one object: one hides the other."""
     for cls in [each for each in vars(module or object).values() if isinstance(each, type)]:
-        mixins = [each for each in cls.__mro__[1:] if each.__module__.startswith(LESSONS)]
+        mixins = [each for each in cls.__mro__[1:] if each.__module__.startswith(OF_LESSONS)]
         for one, other in itertools.combinations(mixins, 2):
             both = {name for name in vars(one) if name in vars(other) and not name.startswith("__")}
             if both and not issubclass(one, other) and not any(map(is_torchs, both)):
@@ -159,7 +159,7 @@ def is_skip_of_the_suite(error: BaseException, folder: Path) -> bool:
 def is_missing_name(error: BaseException) -> bool:
     """Return whether a test asked a lesson's module for a missing name."""
     asked = getattr(error, "obj", None)
-    return isinstance(asked, ModuleType) and asked.__name__.startswith(LESSONS)
+    return isinstance(asked, ModuleType) and asked.__name__.startswith(OF_LESSONS)
 
 
 def unwritten_name(error: BaseException) -> str:

@@ -36,10 +36,9 @@ PRINTED_LINES, PRINTED_WIDTH = 20, 200
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a run of the runner's, the core comes first, and in each what is asked for first."""
-    if order := order_of(config):
-        first = {nodeid: rank for rank, nodeid in enumerate(order["first"])}
-        items.sort(key=lambda item: (is_stretch(item), first.get(item.nodeid, len(first))))
+    """In a run of the runner's, the core comes first."""
+    if order_of(config):
+        items.sort(key=is_stretch)
 
 
 def is_stretch(item: pytest.Item) -> bool:
