@@ -183,7 +183,7 @@ def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
     message = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # A name that the code doesn't define has that cause alone, wherever a test meets it.
     notes = () if is_misspelling(error) else getattr(error, "__notes__", ())
-    for line in [*message.splitlines(), *notes]:
+    for line in "\n".join([message, *notes]).splitlines():
         words = ADDRESS.sub("", line)  # another one in each run, and no help
         yield from textwrap.wrap(words, WIDTH, subsequent_indent="  ") or [""]
 
