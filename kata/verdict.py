@@ -174,13 +174,9 @@ class Verdict:
     def is_finished(self) -> bool:
         return self.ending.how is End.FINISHED
 
-    def outcomes(self, *, stretch: bool) -> Counter[str]:
-        """Return how many reports there are of each outcome, in the core or in the stretch."""
-        return Counter(each.outcome for each in self.reports if each.is_stretch == stretch)
-
     def count(self, *, stretch: bool) -> Count:
         """The tests of the core, or of the stretch."""
-        outcomes = self.outcomes(stretch=stretch)
+        outcomes = Counter(each.outcome for each in self.reports if each.is_stretch == stretch)
         return Count(outcomes["passed"], self.planned[stretch], outcomes["skipped"])
 
     @property

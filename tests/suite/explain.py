@@ -30,7 +30,8 @@ ASKED = re.compile(r"cannot import name '(?P<name>\w+)'")
 DEFINED = re.compile(r"^(?:class |def |)(\w+)(?=[(:]| = )", re.MULTILINE)
 # Python ends the message with the module's file, which is a copy in a temporary folder.
 FILE = re.compile(r" \([^()]*\)$")
-# A text that is longer is cut before anything is done with it, which takes time.
+# A longer text is cut before anything is done with it: more than a screen shows, and little enough
+# to be kept for each test.
 LONGEST_TEXT = 20_000
 
 

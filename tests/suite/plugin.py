@@ -30,7 +30,7 @@ from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
 from tests.suite import engine
 from tests.suite.expect import Words, mismatch
-from tests.suite.explain import explain, is_skip_of_the_suite, unwritten_name
+from tests.suite.explain import LONGEST_TEXT, explain, is_skip_of_the_suite, unwritten_name
 from tests.suite.implementations import (
     Implementation,
     core,
@@ -51,8 +51,6 @@ LEFT_OUT = pytest.StashKey[int]()
 JUDGED = tuple(lesson.name for lesson in COURSE)
 PROJECT = ROOT / "tests" / "project"
 STRETCH = ROOT / "tests" / "stretch"
-# More than a screen shows, and little enough to be kept for each test.
-LONGEST_TEXT = 20_000
 THIS_MACHINE = ("127.", "::1", "localhost")
 # What decides on a test: each owner, its names now, and its names before.
 PYTEST: list[tuple[Any, Any, dict[str, Any]]] = [

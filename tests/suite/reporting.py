@@ -27,7 +27,8 @@ import torch
 from kata.paths import CORES
 from kata.steps import steps_of_functions
 from kata.verdict import sentence_of
-from tests.suite.plugin import LOADER, LONGEST_TEXT, lesson_of, order_of
+from tests.suite.explain import LONGEST_TEXT
+from tests.suite.plugin import LOADER, lesson_of, order_of
 
 # Whose code a learner's lesson may have taken.
 OWNERS = {"the reference's own": CORES, "torch's own": Path(torch.__file__).parent}
