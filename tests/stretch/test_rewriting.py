@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import OrderedDict
+from random import Random
 
 import pytest
 import torch
@@ -77,7 +78,7 @@ def test_patterns_cut_out_of_the_zoo_are_found_where_torch_finds_them(lesson, na
 
 def test_replacing_takes_time_in_proportion_to_the_graph(lesson):
     def work(size):
-        gm = planted(0, size)[0]
+        gm = planted(Random(0), size)[0]
         return lambda: lesson.replace_pattern(gm, pattern_to_plant, lambda x, y: x - y)
 
     is_linear(work, 300, "graph")
