@@ -348,6 +348,8 @@ static inline float gelu_tanh(float x) {
 def taking_tensors(run: Any, shape: tuple[int, ...], columns: int) -> Callable[..., None]:
     """Return a C function as one that takes tensors, for a loop over a shape.
 
+    Call it with all inputs, then all outputs, as ``launch(*inputs, *outputs)``.
+
     Args:
         run: The C function.
         shape: The shape that its loop runs over.
