@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import torch
 from torch import nn
 from torch.fx import GraphModule
@@ -16,7 +18,7 @@ PARITY = 1.0
 
 def random_graph(size: int) -> GraphModule:
     """``size`` nodes, many of them in matches of a pattern of five calls."""
-    return planted(0, size)[0]
+    return planted(Random(0), size)[0]
 
 
 def find(lesson, gm: GraphModule) -> Call:

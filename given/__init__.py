@@ -1,1 +1,1 @@
-"""Plumbing that lessons are given: called by your code and by the reference alike."""
+"""What the lessons give you: your code calls it, and so does the reference."""

@@ -1,4 +1,4 @@
-"""Given for ``backend``: facts about nodes, the C compiler, and calls from torch into C."""
+"""What the lesson ``backend`` gives you: facts about nodes, the C compiler, calls into C."""
 
 from __future__ import annotations
 
@@ -347,6 +347,8 @@ static inline float gelu_tanh(float x) {
 
 def taking_tensors(run: Any, shape: tuple[int, ...], columns: int) -> Callable[..., None]:
     """Return a C function as one that takes tensors, for a loop over a shape.
+
+    Call it with all inputs, then all outputs, as ``launch(*inputs, *outputs)``.
 
     Args:
         run: The C function.

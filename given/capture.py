@@ -1,4 +1,4 @@
-"""Given for ``capture``: what torch must be told before a run can be recorded, and refusals."""
+"""What the lesson ``capture`` gives you: what torch must be told before a run, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lesson ``graph`` is given."""
+"""What the lesson ``graph`` gives you."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lesson ``interpreter`` is given."""
+"""What the lesson ``interpreter`` gives you."""
 
 from __future__ import annotations
 

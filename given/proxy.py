@@ -1,4 +1,4 @@
-"""What the lesson ``proxy`` is given."""
+"""What the lesson ``proxy`` gives you."""
 
 from __future__ import annotations
 

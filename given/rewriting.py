@@ -1,4 +1,4 @@
-"""What the lesson ``rewriting`` is given."""
+"""What the lesson ``rewriting`` gives you."""
 
 from __future__ import annotations
 

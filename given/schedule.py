@@ -1,4 +1,4 @@
-"""Plumbing of the lesson ``schedule``: time lines, values, a rehearsal, threads, a wire.
+"""What the lesson ``schedule`` gives you: time lines, values, a rehearsal, threads, a wire.
 
 ``Timeline`` prints what your clock found out. ``inputs_of`` cuts a batch. ``Rehearsing`` runs a
 model on tensors without data before any stage runs. ``Workers`` are threads. ``Wire`` has the

@@ -1,4 +1,4 @@
-"""What the lesson ``split_module`` is given."""
+"""What the lesson ``split_module`` gives you."""
 
 from __future__ import annotations
 

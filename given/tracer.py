@@ -1,4 +1,4 @@
-"""What the lesson ``tracer`` is given."""
+"""What the lesson ``tracer`` gives you."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Given for ``unflatten``: names of modules, what torch's exported programs say, and checks."""
+"""What the lesson ``unflatten`` gives you: names of modules, facts about programs, checks."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from kata.lesson_names import UsageError, near
+from kata.arguments import UsageError, near
 from kata.terminal import harmless, open_console
 
 # Imported only when they are called: most need no torch, and torch takes seconds.

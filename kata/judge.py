@@ -67,8 +67,6 @@ class Request:
         lesson: The lesson's name.
         sources: What the lessons' files hold, by lesson.
         yours: The siblings that are the learner's; the reference lends the others.
-        marks: Pytest's ``-m``: which tests run.
-        first: Node ids of tests to run before the others.
         step: The number of the step whose tests alone run; 0 for all of them.
         seconds: How long a test, or the import of the lesson, may compute or wait.
         total: How long the whole run may compute; ``None`` for as long as its tests do.
@@ -80,8 +78,6 @@ class Request:
     lesson: str
     sources: Mapping[str, bytes]
     yours: tuple[str, ...] = ()
-    marks: str = "not slow"
-    first: tuple[str, ...] = ()
     step: int = 0
     seconds: float = 10.0
     total: float | None = None

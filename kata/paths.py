@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = ROOT / "solutions"
-SOLUTIONS = CORES / "stretch"
+STRETCHES = CORES / "stretch"
 STUBS = ROOT / "lessons"
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kata.judge import Request
 from kata.paths import ROOT, STUBS
 from kata.stubs import is_stub
-from kata.verdict import DONE, PASSED, Count, End, Verdict
+from kata.verdict import PASSED, Count, End, State, Verdict
 from lessons import COURSE, FINALE, NAMES, TOGETHER, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.
@@ -181,7 +181,7 @@ def remember_green(verdict: Verdict, code: str) -> None:
     before = recall(verdict.lesson)
     core = verdict.count(stretch=False)
     if core.is_green:
-        new = Result(verdict.lesson, DONE, core, Count(), code, code)
+        new = Result(verdict.lesson, State.DONE, core, Count(), code, code)
         keep(replace(before, green=code) if before else new)
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from kata.progress import has_changed, is_pristine, unwritten
 from kata.steps import steps_of
 from kata.terminal import clipped, filled, harmless, show_labelled
-from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict, cause_of
+from kata.verdict import PASSED, Count, Report, State, Verdict, cause_of
 from lessons import TOGETHER
 
 # A lesson's verdict fits a terminal. Besides the failure it has a headline, two lines about the
@@ -134,7 +134,7 @@ def show_score(
 
 def score(verdict: Verdict) -> str:
     name = f"{verdict.lesson:<15} "
-    if verdict.state == TODO:
+    if verdict.state == State.TODO:
         if verdict.lesson in TOGETHER:
             return f"{name}write these first: {', '.join(unwritten(verdict.lesson))}"
         if not is_pristine(verdict.lesson):
@@ -154,7 +154,7 @@ def counts(core: Count, stretch: Count) -> str:
 
 def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
     skipped = verdict.of("skipped")
-    if verdict.state != TODO:
+    if verdict.state != State.TODO:
         if verdict.yours is not None and verdict.lent:
             needs = TOGETHER[verdict.lesson].needs
             yield f"{len(verdict.yours)} of {len(needs)} pieces are yours; done when all are"
@@ -165,9 +165,9 @@ def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
             yield f"changed since it was green: {', '.join(changed)}; `kata check` judges it"
     if step := next_step(verdict):
         yield step
-    if stretch and verdict.state == DONE and verdict.first_failure:
+    if stretch and verdict.state == State.DONE and verdict.first_failure:
         yield NOT_ENOUGH
-    if skipped and verdict.state != TODO:
+    if skipped and verdict.state != State.TODO:
         reasons = dict.fromkeys(report.text for report in skipped)
         yield f"skipped: {len(skipped)} ({'; '.join(reasons)})"
 

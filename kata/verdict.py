@@ -9,9 +9,6 @@ from enum import StrEnum
 
 from lessons import TOGETHER
 
-TODO, STARTED, RED, DONE, STARRED = "todo", "started", "red", "done", "starred"
-# The lesson counts as done.
-PASSED = (DONE, STARRED)
 CAUSE = "likely cause:"
 # Longer than any sentence that you want to read in a list.
 LONGEST = 240
@@ -19,6 +16,26 @@ LONGEST = 240
 COMPARISONS = ("expected:", "the graphs differ")
 # A place in the learner's code, which may be below a note.
 FRAME = re.compile(r"  \S+:\d+, in ")
+
+
+class State(StrEnum):
+    """The state of a lesson: a verdict's, or why a person's lesson has none."""
+
+    TODO = "todo"
+    STARTED = "started"
+    RED = "red"
+    DONE = "done"
+    STARRED = "starred"
+    HUNG = "hung"
+    MEMORY = "memory"
+    CRASHED = "crashed"
+    UNREADABLE = "unreadable"
+    NOT_JUDGED = "not judged"
+    WAITING = "waiting"
+
+
+# The lesson counts as done.
+PASSED = (State.DONE, State.STARRED)
 
 
 @dataclass(frozen=True)
@@ -157,13 +174,9 @@ class Verdict:
     def is_finished(self) -> bool:
         return self.ending.how is End.FINISHED
 
-    def outcomes(self, *, stretch: bool) -> Counter[str]:
-        """Return how many reports there are of each outcome, in the core or in the stretch."""
-        return Counter(each.outcome for each in self.reports if each.is_stretch == stretch)
-
     def count(self, *, stretch: bool) -> Count:
         """The tests of the core, or of the stretch."""
-        outcomes = self.outcomes(stretch=stretch)
+        outcomes = Counter(each.outcome for each in self.reports if each.is_stretch == stretch)
         return Count(outcomes["passed"], self.planned[stretch], outcomes["skipped"])
 
     @property
@@ -174,20 +187,20 @@ class Verdict:
         return tuple(name for name in TOGETHER[self.lesson].needs if name not in self.lent)
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """``todo``, ``started``, ``red``, ``done`` (the core is green) or ``starred`` (all is)."""
         core, stretch = self.count(stretch=False), self.count(stretch=True)
         is_red = bool(self.failures) or not self.is_finished
         # Where only tests of the stretch were asked for, these decide.
         if core.is_green or (stretch.is_green and not core.planned):
             if self.yours is not None and len(self.yours) < len(TOGETHER[self.lesson].needs):
-                return STARTED
+                return State.STARTED
             is_all = stretch.is_green or not (stretch.planned or is_red)
             # The finale and the chain have no stretch.
-            return STARRED if is_all and self.lesson not in TOGETHER else DONE
+            return State.STARRED if is_all and self.lesson not in TOGETHER else State.DONE
         if is_red:
-            return RED
-        return STARTED if core.passed + stretch.passed else TODO
+            return State.RED
+        return State.STARTED if core.passed + stretch.passed else State.TODO
 
 
 def reason_of(report: Report) -> str:

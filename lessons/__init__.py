@@ -170,7 +170,7 @@ LESSONS = (
         name="schedule",
         part="many machines",
         title="Keep the stages busy",
-        minutes=90,
+        minutes=110,
         needs=("graph", "code", "interpreter", "split_module"),
         summary="train a cut model as a pipeline of stages",
     ),

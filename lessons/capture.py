@@ -171,7 +171,7 @@ class Recorder(TorchDispatchMode):
         """Remember which node a result belongs to, and return the result.
 
         The model passes this very tensor to later operators, and ``node_of`` must find its node.
-        Keep both in ``nodes``.
+        Keep both in ``nodes``. A tensor that is bound again belongs to the new node.
 
         ``aminmax`` returns two tensors, and each is used by itself. So each tensor in a tuple or a
         list gets a node for ``operator.getitem(node, position)``. Other items, such as ``None``,
@@ -290,8 +290,9 @@ class Recorder(TorchDispatchMode):
         raise NotImplementedError("capture: Recorder.lift_arguments")
 
     def finish(self, result: Any) -> None:  # step 3
-        """Add the output node, and erase each node that no result needs.
+        """Add the output node, and erase each node that no result needs, except random ones.
 
+        ``eliminate_dead_code`` of the graph knows which are random.
         ``given.refuse_hidden("the result", result)`` refuses a result that isn't a pytree but
         holds tensors.
         """
@@ -326,10 +327,10 @@ class Recorder(TorchDispatchMode):
         """While the block runs, keep in ``running`` the modules that are running, outermost first.
 
         During the call of ``net.0``, the last item is ``given.stack_item("net.0", 0, module)``;
-        the number counts the calls of this path. The first item is that of the model itself, with
-        the path ``""``, even if it is a function. A call of a module that has no path of its own,
-        which the model made in its ``forward``, say, or of the model itself, repeats the last
-        item.
+        the number counts the calls of this path. A module with two paths has the first one. The
+        first item is that of the model itself, with the path ``""``, even if it is a function. A
+        call of a module that has no path of its own, which the model made in its ``forward``, say,
+        or of the model itself, repeats the last item.
 
         torch calls hooks before and after the call of *any* module.
         ``register_module_forward_pre_hook(hook)`` and

@@ -70,7 +70,7 @@ def gpipe(stages: int, microbatches: int) -> list[Order]:  # step 1
 
 
 def alternate(forwards: Order, backwards: Order, ahead: int) -> Order:  # step 1
-    """Run some forwards ahead, then a forward and a backward alternately, then what is left.
+    """Run some forwards ahead, then a forward and a backward alternately, then the backwards left.
 
     >>> forwards, backwards = ([Action(0, kind, number) for number in range(3)] for kind in "FB")
     >>> alternate(forwards, backwards, ahead=1)
@@ -298,7 +298,8 @@ class Engine:
         After a backward, the gradient of a leaf is in its ``grad``: that is what the stage that
         sent the tensor is waiting for. The gradient of the loss is one, divided by the number of
         micro-batches, so the parameters get the gradient of the mean. The tensors that were made
-        may share a part of their graph: start autograd at all that got a gradient, at once.
+        may share a part of their graph, which a backward frees: start autograd at all that got a
+        gradient, at once.
         """
         raise NotImplementedError("schedule: Engine.backward")
 

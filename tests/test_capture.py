@@ -35,6 +35,7 @@ from tests.models.capture import (
     written_as_eager,
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
+from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions
 from tests.suite.versions import that_run
 from tests.zoo import SMALL, resnet18
@@ -68,14 +69,15 @@ def test_a_node_has_a_copy_of_the_stack_of_modules(lesson):
 
 
 def test_a_tensor_is_bound_to_its_node(lesson):
-    recorder, x = lesson.Recorder({}), torch.ones(2, 3).t()
+    recorder, x = lesson.Recorder({}), torch.ones(2, 3, requires_grad=True).t()
+    recorder.bind(x, recorder.graph.placeholder("before"))
     node = recorder.graph.placeholder("x")
     result = recorder.bind(x, node)
     holds(result is x, "`bind` to return the result itself", got=result)
     equal((node.meta["val"].shape, node.meta["val"].stride()), (x.shape, x.stride()))
     kept, bound = recorder.nodes[id(x)]
     holds(kept is x, "the tensor beside its node: it keeps the `id` from being used again")
-    equal(bound, node)
+    equal(bound, node, hint="a tensor that is bound again belongs to the new node")
 
 
 def test_a_recorded_node_takes_nodes_instead_of_tensors(lesson):
@@ -136,12 +138,13 @@ def test_a_constant_has_one_node_however_often_it_is_used(lesson):
     def function():
         (torch.ones(2) * scale + scale) * scale
 
-    graph = recorded(lesson.Recorder, function).graph
-    nodes = graph.find_nodes(op="get_attr")
+    recorder = recorded(lesson.Recorder, function)
+    nodes = recorder.graph.find_nodes(op="get_attr")
     cause = (is_value(3), "each of the three uses added a node for the constant")
     equal(len(nodes), 1, cause=cause)
     stack = nodes[0].meta.get("nn_module_stack")
     equal(stack, {}, cause=(is_value(None), "the node of a constant has no stack of modules"))
+    holds(isinstance(recorder.known(scale), FakeTensor), "its fake tensor each time, from `known`")
 
 
 def test_two_constants_have_two_nodes(lesson):
@@ -298,8 +301,9 @@ def test_leaves_of_containers_and_keywords_are_inputs(lesson):
 
 
 def test_an_input_keeps_its_strides(lesson):
-    lifted = lesson.Recorder({}).lift("x", torch.ones(2, 3).t())
+    lifted = lesson.Recorder({}).lift("x", torch.ones(2, 3, requires_grad=True).t())
     equal(lifted.stride(), (1, 3), cause=(is_value((2, 1)), "the copy is contiguous"))
+    equal(lifted.requires_grad, True, hint="the model may ask for it: don't detach the copy")
 
 
 def test_a_tensor_that_is_given_twice_is_two_inputs(lesson):
@@ -381,6 +385,12 @@ def called_twice():
 def test_a_second_call_has_a_number(lesson):
     graph = watched(lesson, *called_twice(), default_decompositions())
     same_stacks(graph, exports(called_twice))
+
+
+def test_a_module_with_two_paths_has_the_first_one(lesson):
+    recorder, layer = lesson.Recorder({}), nn.Tanh()
+    recorder.run(nn.Sequential(layer, layer), (torch.ones(1, 2),), {})
+    equal([[*each][-1] for each in stacks(recorder.graph)], ["L__self__0", "L__self__0@1"])
 
 
 def test_a_call_that_fails_leaves_the_stack(lesson):
@@ -537,9 +547,9 @@ def test_what_was_captured_trains_like_the_model(lesson, body):
     trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_random_program_of_views_and_writes_computes_what_eager_does(lesson, seed):
-    written_as_eager(lesson.capture, seed)
+@by_chance(12)
+def test_a_random_program_of_views_and_writes_computes_what_eager_does(lesson, chance):
+    written_as_eager(lesson.capture, chance)
 
 
 def small(name):

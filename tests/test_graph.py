@@ -15,6 +15,7 @@ from tests import zoo
 from tests.models import graph as cases
 from tests.models.graph import diamond, same_edits, same_script, same_state
 from tests.suite import equal, holds, is_value, refuses
+from tests.suite.chance import by_chance
 
 # --- step 1: names --------------------------------------------------------------------------------
 
@@ -398,6 +399,6 @@ def test_the_callers_function_alone_decides_what_is_impure(lesson):
     same_edits(lesson, edit, hint="`is_impure_node` replaces `Node.is_impure`")
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_edits(lesson, seed):
-    same_script(lesson, seed)
+@by_chance(40)
+def test_random_edits(lesson, chance):
+    same_script(lesson, chance)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Callable
+from random import Random
 
 import pytest
 import torch
@@ -23,6 +23,7 @@ from tests.models.placeholders import (
     twice,
 )
 from tests.suite import barred, equal, holds, is_value, noting, own, refuses, same_numbers
+from tests.suite.chance import by_chance, function_of, showing
 
 # --- step 1: a placeholder per parameter ----------------------------------------------------------
 
@@ -285,9 +286,8 @@ def test_a_trace_with_it_is_the_trace_of_torch(lesson, name):
     same_trace(lesson, lambda: zoo.SMALL[name]().model)
 
 
-def random_root(seed: int) -> Callable | nn.Module:
-    """A function, or a module, with a random signature; it gives back what it gets."""
-    chance = random.Random(seed)
+def random_root(chance: Random) -> str:
+    """The text of a function or method with a random signature; it gives back what it gets."""
     names = list("abcdefg"[: chance.randint(0, 7)])
     first_default = chance.randint(0, 7)
     parameters = [
@@ -303,15 +303,20 @@ def random_root(seed: int) -> Callable | nn.Module:
     is_module = chance.random() < 0.5 or parameters[0] == "/"
     signature = ", ".join(["self"] * is_module + parameters + chance.choice([[], ["**options"]]))
     results = "".join(f"{name}, " for name in names)
-    source = f"def forward({signature}): return ({results})"
-    namespace: dict = {}
-    exec(compile(source, "<random>", "exec", dont_inherit=True), namespace)
-    return type("Random", (nn.Module,), namespace)() if is_module else namespace["forward"]
+    return f"def forward({signature}): return ({results})"
+
+
+def root_of(source: str) -> Callable | nn.Module:
+    """The function of a text; for a method, a module that has it."""
+    forward = function_of(source)
+    return type("Random", (nn.Module,), {"forward": forward})() if "(self" in source else forward
 
 
 DEFAULTS = ["None", "0", "False", "'text'", "(1, 2.5)", "()", "-1.5"]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_random_signature_is_traced_as_by_torch(lesson, seed):
-    same_trace(lesson, lambda: random_root(seed))
+@by_chance(20)
+def test_a_random_signature_is_traced_as_by_torch(lesson, chance):
+    source = random_root(chance)
+    with showing(source):
+        same_trace(lesson, lambda: root_of(source))

@@ -1,6 +1,5 @@
 """Cutting a graph into partitions: each step alone, then the whole function beside torch's."""
 
-import random
 import re
 from collections import Counter
 
@@ -28,7 +27,7 @@ from tests.models.split_module import (
     numbers_and_gradients,
     outcome,
     part,
-    random_cuts,
+    random_cut,
     same_classes,
     same_split,
     same_submodules,
@@ -37,6 +36,7 @@ from tests.models.split_module import (
     untouched,
 )
 from tests.suite import equal, holds, is_value, noting, refuses, rows, same_graph, same_numbers
+from tests.suite.chance import by_chance, showing
 from tests.suite.engine import new_graph, symbolic_trace
 
 # --- Step 1: assign_nodes
@@ -162,10 +162,10 @@ def partitions_called(lesson, *called: str):
     return [lesson.Partition(name) for name in called]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, seed):
-    chance, graph = random.Random(seed), new_graph()
-    *partitions, _free = every = partitions_called(lesson, *map(str, range(30)))
+@by_chance(10)
+def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, chance):
+    graph, count = new_graph(), chance.randint(2, 30)
+    *partitions, _free = every = partitions_called(lesson, *map(str, range(count)))
     for number, partition in enumerate(partitions[1:], start=1):
         makers = chance.sample(partitions[:number], k=min(number, 2))
         partition.inputs = {graph.call_function(torch.rand, (1,)): maker for maker in makers}
@@ -174,7 +174,7 @@ def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, seed):
     early = [one for at, one in enumerate(ordered) if not set(one.dependencies) <= {*ordered[:at]}]
     holds(
         not early and Counter(ordered) == Counter(every),
-        "each of 30 partitions once, and after all that it depends on",
+        f"each of {count} partitions once, and after all that it depends on",
         got=[partition.name for partition in ordered],
         cause=(bool(early), "a partition runs before one that it depends on"),
         hint="a partition is ready when all of its dependencies have run, not when one has",
@@ -557,13 +557,15 @@ def test_resnet18_is_cut_as_torch_cuts_it(lesson):
     )
 
 
-def test_random_graphs_are_cut_as_torch_cuts_them(lesson):
-    for m, callback in random_cuts(20):
-        theirs = outcome(torch_split_module, m, m, callback)
+@by_chance(20)
+def test_random_graphs_are_cut_as_torch_cuts_them(lesson, chance):
+    m, callback, words = random_cut(chance)
+    theirs = outcome(torch_split_module, m, m, callback)
+    with showing(words):
         if theirs is None:
             with refuses(RuntimeError, cause="a cycle was not found", hint="see step 3"):
                 lesson.split_module(m, m, callback)
-            continue
+            return
         split = lesson.split_module(m, m, callback)
         same_submodules(split, theirs)
         inputs = [torch.rand(3, requires_grad=True), torch.rand(3)]

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kata.commands.hint import Hint, hints_of
 from kata.paths import ROOT, STUBS
 from lessons import LESSONS
 from tools.pages.fences import fences
@@ -88,7 +89,7 @@ def written(address: str) -> Iterator[Cell]:
     stub = (STUBS / f"{LESSON.name}.py").read_text(encoding="utf-8")
     yield code(f"%%writefile lessons/{LESSON.name}.py\n{stub}")
     yield code(JUDGE)
-    yield prose("## Hints\n\n" + "\n".join(hints_of(page)))
+    yield prose("## Hints\n\n" + "\n".join(map(folded, hints_of(LESSON.name))))
     yield prose(NEXT)
 
 
@@ -120,11 +121,11 @@ def with_examples(text: str) -> Iterator[Cell]:
         yield prose(rest)
 
 
-def hints_of(page: LessonPage) -> Iterator[str]:
-    """The hints, closed until they are asked for."""
-    for title, text in page.hints:
-        body = re.sub(r"^ {4}", "", text, flags=re.MULTILINE).strip()
-        yield f"<details><summary>{title}</summary>\n\n{body}\n\n</details>\n"
+def folded(hint: Hint) -> str:
+    """A hint, closed until it is asked for."""
+    step = f" (step {hint.step})" * bool(hint.step)
+    summary = f"Hint {hint.level}{step}: {hint.title}"
+    return f"<details><summary>{summary}</summary>\n\n{hint.text}\n\n</details>\n"
 
 
 def prose(text: str) -> Cell:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from drawing import Node, Panel, Picture
 from drawing.figure import write_page
-from kata.lesson_names import UsageError
+from kata.arguments import UsageError
 from kata.progress import all_needs, standings
 from kata.terminal import open_console, show_prose
 from lessons import COURSE, FINALE, LESSONS, PARTS, TOGETHER

@@ -10,12 +10,12 @@ from functools import partial
 from rich.console import Console
 
 from kata import progress
+from kata.arguments import add_lesson, add_step, check_step, lesson_name
 from kata.judge import Judge
-from kata.lesson_names import add_lesson, add_step, check_step, lesson_name
 from kata.progress import is_pristine
 from kata.showing import show
 from kata.terminal import open_console
-from kata.verdict import PASSED, STARRED, End, Ending, Verdict
+from kata.verdict import PASSED, End, Ending, State, Verdict
 from lessons import CHAIN, NAMES, TOGETHER
 
 JUDGED = (*NAMES, *TOGETHER)
@@ -40,7 +40,9 @@ def main(arguments: argparse.Namespace) -> int:
         words = progress.milestone(verdict.lesson) if is_news else ""
         show(console, verdict, stretch=arguments.stretch, milestone=words)
         # The finale and the chain have no stretch.
-        is_enough = PASSED if verdict.lesson in TOGETHER or not arguments.stretch else (STARRED,)
+        is_enough = (
+            PASSED if verdict.lesson in TOGETHER or not arguments.stretch else (State.STARRED,)
+        )
         is_green &= verdict.state in is_enough
     return int(not is_green)
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kata.arguments import lesson_name
 from kata.grading.container import Container
-from kata.grading.report import EARLY, GREEN, State, Summary, to_csv, to_html, to_json
+from kata.grading.report import EARLY, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
-from kata.lesson_names import lesson_name
 from kata.terminal import open_console
+from kata.verdict import PASSED, State
 from lessons import NAMES
 
 
@@ -69,7 +70,7 @@ def tell(summary: Summary, console: Console) -> None:
     """Print the result in a few lines."""
     people = summary.people
     done, red, early = (
-        sum(each.count(*states) for each in people) for states in (GREEN, (State.RED,), EARLY)
+        sum(each.count(*states) for each in people) for states in (PASSED, (State.RED,), EARLY)
     )
     console.print(f"{len(people)} people in {summary.seconds:.0f} s")
     console.print(f"lessons: {done} done, {red} red, {early} stopped early")

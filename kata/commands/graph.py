@@ -21,9 +21,9 @@ from drawing import Panel, Picture
 from drawing.figure import write_page
 from drawing.listing import panel
 from kata import progress
+from kata.arguments import UsageError, near
 from kata.comparing import first_difference, rows
 from kata.lending import lending
-from kata.lesson_names import UsageError, near
 from kata.paths import ROOT
 from kata.terminal import harmless, open_console
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kata import progress
-from kata.lesson_names import add_lesson, add_step, check_step
+from kata.arguments import add_lesson, add_step, check_step
 from kata.paths import ROOT
 from kata.progress import write
 from kata.terminal import open_console, show_prose

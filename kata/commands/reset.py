@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from kata import progress
-from kata.lesson_names import add_lesson
+from kata.arguments import add_lesson
 from kata.progress import file_of, is_pristine, source_of, write
 from kata.stubs import stub
 from kata.terminal import open_console, show_prose

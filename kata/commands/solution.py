@@ -7,8 +7,8 @@ import difflib
 import re
 
 from kata import progress
-from kata.lesson_names import add_lesson
-from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
+from kata.arguments import add_lesson
+from kata.paths import CORES, ROOT, STRETCHES, lesson_files
 from kata.progress import recall
 from kata.terminal import harmless, open_console, show_prose
 
@@ -61,5 +61,5 @@ def comparable(source: str) -> list[str]:
 
 def stretch(lesson: str) -> list[str]:
     """The files of the stretch, each below its name."""
-    files = {each.relative_to(ROOT).as_posix(): each for each in lesson_files(SOLUTIONS, lesson)}
+    files = {each.relative_to(ROOT).as_posix(): each for each in lesson_files(STRETCHES, lesson)}
     return [f"── {name} ──\n{file.read_text('utf-8')}" for name, file in files.items()]

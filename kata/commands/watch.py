@@ -14,8 +14,8 @@ from rich.console import Console
 from watchfiles import PythonFilter, watch
 
 from kata import progress
+from kata.arguments import add_lesson, add_step, check_step
 from kata.judge import Judge, Request, Run
-from kata.lesson_names import add_lesson, add_step, check_step
 from kata.progress import Workspace
 from kata.showing import show_failure, show_green, show_rest, show_score
 from kata.terminal import open_console, show_labelled
@@ -24,8 +24,6 @@ from lessons import NAMES
 
 # How long to wait before the files are looked at again: short, as the learner waits.
 IDLE, BUSY = 0.05, 0.01
-# How many tests that failed lately run before the others.
-REMEMBERED = 30
 # How long changes are gathered, and between two looks at them, in milliseconds.
 DEBOUNCE, STEP = 50, 10
 KEYS = "Ctrl-C: quit"
@@ -67,7 +65,6 @@ class Watch:
         self.run: Run | None = None
         self.shown: Report | None = None
         self.is_core_shown = False
-        self.failed_before: dict[str, tuple[str, ...]] = {}
 
     def watch(self) -> NoReturn:
         """Watch until the learner quits."""
@@ -104,9 +101,8 @@ class Watch:
 
     def begin(self, lesson: str) -> None:
         self.shown, self.is_core_shown = None, False
-        first = self.failed_before.get(lesson, ())
-        options = {"step": self.step, "first": first, "kernels": self.judge.kernels}
-        self.run = self.judge.start(progress.request(lesson, **options))
+        request = progress.request(lesson, step=self.step, kernels=self.judge.kernels)
+        self.run = self.judge.start(request)
         if self.console.is_terminal:
             self.console.print(f"judging {lesson} …", style="quiet")
 
@@ -131,10 +127,6 @@ class Watch:
         progress.remember(verdict, progress.hash_of(verdict.lesson, request.sources))
         is_green = verdict.state in PASSED and verdict.is_finished
         self.show(verdict, is_news=is_green and not (was_green or verdict.step))
-        failed = (each.nodeid for each in verdict.of("failed"))
-        earlier = self.failed_before.get(verdict.lesson, ())
-        # With what failed in earlier runs: you hear at once of an edit that breaks it again.
-        self.failed_before[verdict.lesson] = tuple(dict.fromkeys((*failed, *earlier)))[:REMEMBERED]
 
     def show(self, verdict: Verdict, *, is_news: bool) -> None:
         """Show a verdict, apart from the failure that is shown already."""

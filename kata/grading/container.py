@@ -10,12 +10,12 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from kata.grading.report import TOTAL, Failure, Grade, State
+from kata.arguments import UsageError
+from kata.grading.report import TOTAL, Failure, Grade
 from kata.grading.submissions import Submission
-from kata.lesson_names import UsageError
 from kata.paths import ROOT
 from kata.progress import write
-from kata.verdict import Count
+from kata.verdict import Count, State
 
 PERSON = "person"
 ENGINES = ("podman", "docker")

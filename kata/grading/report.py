@@ -7,12 +7,11 @@ import io
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kata.verdict import Count, End, Verdict, reason_of
+from kata.verdict import PASSED, Count, End, State, Verdict, reason_of
 from lessons import LESSONS, Lesson
 
 # How many seconds all tests of a lesson may compute.
@@ -23,23 +22,6 @@ NONE = Count()
 LINES, WIDTH, LONGEST = 30, 120, 200
 
 
-class State(StrEnum):
-    """The state of one person's lesson: the verdict's, or why there is none."""
-
-    TODO = "todo"
-    STARTED = "started"
-    RED = "red"
-    DONE = "done"
-    STARRED = "starred"
-    HUNG = "hung"
-    MEMORY = "memory"
-    CRASHED = "crashed"
-    UNREADABLE = "unreadable"
-    NOT_JUDGED = "not judged"
-    WAITING = "waiting"
-
-
-GREEN = (State.DONE, State.STARRED)
 EARLY = (State.HUNG, State.MEMORY, State.CRASHED, State.NOT_JUDGED)
 CUT_SHORT = {
     End.TIME: State.HUNG,
@@ -114,7 +96,7 @@ class Summary:
 
     def diagnoses(self, lesson: str) -> list[tuple[str, int]]:
         """Return what stops most people in a lesson's core, each with the number of people."""
-        stuck = [grade for grade in self.grades(lesson) if grade.state not in GREEN]
+        stuck = [grade for grade in self.grades(lesson) if grade.state not in PASSED]
         found = [grade.failure.diagnosis for grade in stuck if grade.failure]
         # Of two that are as frequent, the one met first.
         return Counter(found).most_common(COMMON)
@@ -127,7 +109,7 @@ def grade_of(verdict: Verdict) -> Grade:
     """The grade that a verdict earns; a run that was cut short has its own word."""
     return Grade(
         lesson=verdict.lesson,
-        state=CUT_SHORT.get(verdict.ending.how) or State(verdict.state),
+        state=CUT_SHORT.get(verdict.ending.how) or verdict.state,
         core=verdict.count(stretch=False),
         stretch=verdict.count(stretch=True),
         failure=failure_of(verdict),
@@ -188,7 +170,7 @@ def to_csv(summary: Summary) -> str:
     rows.writerow(["name", "done", *(lesson.name for lesson in summary.lessons), "look at"])
     for person in summary.people:
         states = [grade.state for grade in person.grades]
-        cells = [person.name, person.count(*GREEN), *states, "; ".join(person.flags)]
+        cells = [person.name, person.count(*PASSED), *states, "; ".join(person.flags)]
         rows.writerow(map(as_text, cells))
     return table.getvalue()
 

@@ -15,18 +15,10 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 
 from kata.grading.container import Container
-from kata.grading.report import (
-    GREEN,
-    TOTAL,
-    Grade,
-    Person,
-    State,
-    Summary,
-    grade_of,
-    not_judged,
-)
+from kata.grading.report import TOTAL, Grade, Person, Summary, grade_of, not_judged
 from kata.grading.submissions import Submission, flags_of
 from kata.judge import Judge, Request
+from kata.verdict import PASSED, State
 from lessons import NAMES
 
 # Judges some lessons of a submission.
@@ -99,7 +91,7 @@ class Session:
             judge, grades = judges.get(), list[Grade]()
             try:
                 for lesson in lessons:
-                    green = tuple(each.lesson for each in grades if each.state in GREEN)
+                    green = tuple(each.lesson for each in grades if each.state in PASSED)
                     grades.append(grade_of(judge.run(self.request(submission, lesson, green))))
                 return grades
             finally:

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from kata.lesson_names import UsageError
+from kata.arguments import UsageError
 from kata.paths import CORES
 from kata.stubs import is_stub
 from lessons import NAMES

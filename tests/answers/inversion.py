@@ -79,6 +79,39 @@ def keeps_the_first_pair(lesson):
         lesson.INVERSES.setdefault(g, f)
 
 
+@wrong("test_a_graph_that_is_not_a_chain_is_refused", says="there was no error")
+def follows_the_first_user(lesson):
+    """Goes from each value to a user, and doesn't ask whether there are others."""
+
+    @on(lesson)
+    def find_chain(graph):
+        chain = graph.find_nodes(op="placeholder")
+        while chain[-1].op != "output":
+            chain.append(next(iter(chain[-1].users)))
+        return chain
+
+
+@wrong("test_a_zero_that_is_a_term_is_fine", says="contains zero")
+def refuses_every_zero(lesson):
+    """Refuses ``x + 0`` like ``x * 0``."""
+
+    @around(lesson.InverseBuilder)
+    def check_constant(original, self, value, inverse):
+        original(self, value, operator.mul)
+
+
+@wrong("test_a_step_that_uses_its_input_twice_is_refused", says="there was no error")
+def takes_the_first_operand_that_is_the_input(lesson):
+    """Solves ``x * x`` for the first ``x``, as if the second were a constant."""
+
+    @on(lesson.InverseBuilder)
+    def undo(self, step, source, result):
+        function, operands = self.call_of(step)
+        inverse, arguments = lesson.solve(function, operands, operands.index(source), result)
+        copied = tuple(self.copies.get(each, each) for each in arguments)
+        return self.graph.call_function(inverse, copied)
+
+
 def inverting(lesson, copied):
     """Invert what ``copied`` returns for the model."""
 

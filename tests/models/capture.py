@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import cache
 from itertools import zip_longest
+from random import Random
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten
 
 from tests.suite import equal, holds, same_numbers
+from tests.suite.chance import function_of, several, showing
 from tests.suite.programs import export
 
 aten = torch.ops.aten
@@ -268,44 +269,44 @@ class Cached(nn.Module):
         return (x + self.plain) * self.scale + self.shift - self.plain
 
 
-class Writes(nn.Module):
-    """A random program of views and writes, the same for the same seed."""
+# --- random programs
 
-    def __init__(self, seed: int):
-        super().__init__()
-        self.seed = seed
-
-    def forward(self, x):
-        choose = random.Random(self.seed)
-        live = [x.clone(), x * 2]
-        for _ in range(choose.randint(3, 14)):
-            step = choose.choice((*READS, *WRITES))
-            result = step(choose.choice(live), choose.randrange(9))
-            live += [result] if step in READS else []
-        return tuple(live)
-
-
-READS: tuple[Callable[[Tensor, int], Tensor], ...] = (
-    lambda x, n: x + n,
-    lambda x, n: x[n % len(x)] if x.dim() > 1 else x * n,
-    lambda x, n: x.reshape(-1),
-    lambda x, n: x[..., 1:3] if x.shape[-1] > 3 else x * 3,
-    lambda x, n: x[..., ::2],
-    lambda x, n: x.transpose(0, -1),
-    lambda x, n: x.unsqueeze(0) if x.dim() < 3 else x * 2,
-    lambda x, n: x.sub_(1).relu_(),
-    lambda x, n: x[:1].squeeze_(0).add_(n) if x.dim() > 1 else x * 4,
+READS = (
+    "{x} + {n}",
+    "{x}[{n} % len({x})] if {x}.dim() > 1 else {x} * {n}",
+    "{x}.reshape(-1)",
+    "{x}[..., 1:3] if {x}.shape[-1] > 3 else {x} * 3",
+    "{x}[..., ::2]",
+    "{x}.transpose(0, -1)",
+    "{x}.unsqueeze(0) if {x}.dim() < 3 else {x} * 2",
+    "{x}.sub_(1).relu_()",
+    "{x}[:1].squeeze_(0).add_({n}) if {x}.dim() > 1 else {x} * 4",
 )
-WRITES: tuple[Callable[[Tensor, int], Tensor], ...] = (
-    lambda x, n: x.transpose_(0, -1),
-    lambda x, n: x.add_(n),
-    lambda x, n: x.mul_(2.0),
-    lambda x, n: x.copy_(torch.ones_like(x) * n),
-    lambda x, n: x[..., 0].fill_(n),
+WRITES = (
+    "{x}.transpose_(0, -1)",
+    "{x}.add_({n})",
+    "{x}.mul_(2.0)",
+    "{x}.copy_(torch.ones_like({x}) * {n})",
+    "{x}[..., 0].fill_({n})",
 )
 
 
-def written_as_eager(capture: Any, seed: int) -> Any:
+def random_writes(chance: Random) -> str:
+    """The text of a program of views and writes; it returns each value that it makes."""
+    lines, values = ["def forward(x):", "    a, b = x.clone(), x * 2"], ["a", "b"]
+    for _ in several(chance, 14):
+        step = chance.choice((*READS, *WRITES))
+        line = step.format(x=chance.choice(values), n=chance.randrange(9))
+        if step in READS:
+            values.append("abcdefghijklmnop"[len(values)])
+            line = f"{values[-1]} = {line}"
+        lines.append(f"    {line}")
+    return "\n".join([*lines, f"    return {', '.join(values)}"])
+
+
+def written_as_eager(capture: Any, chance: Random) -> None:
     """Fail unless a random program gives eager's numbers, and its graph writes nothing."""
-    captured = runs_as_eager(capture, Writes(seed), torch.arange(20.0).view(4, 5) - 7)
-    pure(captured.graph)
+    source = random_writes(chance)
+    with showing(source):
+        program = function_of(source, torch=torch)
+        pure(runs_as_eager(capture, program, torch.arange(20.0).view(4, 5) - 7).graph)

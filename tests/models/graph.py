@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-import random
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from random import Random
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import fx, nn
 
 from tests import zoo
 from tests.suite import holds
+from tests.suite.chance import several, showing
 from tests.suite.expect import Words
 
 # The errors of a refused edit; some of torch's are `AssertionError`s.
@@ -164,16 +166,16 @@ CONTAINERS = (
 
 
 class Editor:
-    """Edits a graph at random; two with one seed do the same, as long as their graphs agree."""
+    """Edits a graph at random; two with one chance do the same, as long as their graphs agree."""
 
-    def __init__(self, graph: Any, seed: int) -> None:
-        self.graph, self.chance = graph, random.Random(seed)
+    def __init__(self, graph: Any, chance: Random) -> None:
+        self.graph, self.chance = graph, chance
         for name in ("x", "y"):
             graph.placeholder(name)
 
-    def edits(self, count: int) -> Iterator[str]:
-        """Make ``count`` edits, and yield a description after each."""
-        for _ in range(count):
+    def edits(self) -> Iterator[str]:
+        """Make some edits, and yield a description after each."""
+        for _ in several(self.chance, 40):
             edit = self.chance.choice(EDITS)
             try:
                 yield edit(self)
@@ -249,9 +251,12 @@ EDITS = (Editor.create,) * 3 + (Editor.set_arguments,) * 2 + (Editor.replace_inp
 EDITS += (Editor.replace_uses, Editor.erase, Editor.copy)
 
 
-def same_script(lesson: Any, seed: int) -> None:
+def same_script(lesson: Any, chance: Random) -> None:
     """Make the same random edits on a graph of the lesson and on one of torch."""
-    ours, theirs = Editor(lesson.Graph(), seed), Editor(fx.Graph(), seed)
-    for got, expected in zip(ours.edits(40), theirs.edits(40), strict=True):
-        holds(got == expected, expected, got=got)
-        same_state(ours.graph, theirs.graph, expected)
+    script = ["placeholders x and y"]
+    ours, theirs = Editor(lesson.Graph(), copy(chance)), Editor(fx.Graph(), chance)
+    for got, expected in zip(ours.edits(), theirs.edits(), strict=True):
+        script.append(expected)
+        with showing("\n".join(script)):
+            holds(got == expected, expected, got=got)
+            same_state(ours.graph, theirs.graph, expected)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable
+from random import Random
 
 import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
+from tests.suite.chance import function_of, several, showing
 from tests.suite.engine import symbolic_trace
 from tests.suite.expect import holds, mismatch, numeric_difference, refuses
 
@@ -149,25 +150,35 @@ STEPS = {
     "log": (-0.3, 0.1),
 }
 SPELLINGS = [
-    lambda y, factor, term: factor * y + term,
-    lambda y, factor, term: term + y * factor,
-    lambda y, factor, term: y / (1 / factor) - -term,
-    lambda y, factor, term: term - -factor / (1 / y),
+    "{factor} * {y} + {term}",
+    "{term} + {y} * {factor}",
+    "{y} / (1 / {factor}) - -{term}",
+    "{term} - -{factor} / (1 / {y})",
 ]
 
 
-def random_chain(seed: int, *, methods: bool = False) -> Callable[[Tensor], Tensor]:
-    """Up to ten functions (or methods), each followed by operations with constants."""
-    chance = random.Random(seed)
-    steps = [(chance.choice([*STEPS]), chance.choice(SPELLINGS)) for _ in range(1 + seed % 10)]
+def random_chain(chance: Random, call: str) -> str:
+    """The text of up to ten calls, each followed by operations with constants.
 
-    def chain(x: Tensor) -> Tensor:
-        for name, spelled in steps:
-            x = getattr(x, name)() if methods else getattr(torch, name)(x)
-            x = spelled(x, *STEPS[name])
-        return x
+    Args:
+        chance: What decides.
+        call: How a function is called: ``torch.{}(x)``, or as a method.
+    """
+    lines = ["def forward(x):"]
+    for _ in several(chance, 10):
+        name, spelling = chance.choice([*STEPS]), chance.choice(SPELLINGS)
+        factor, term = STEPS[name]
+        lines.append("    x = " + spelling.format(y=call.format(name), factor=factor, term=term))
+    return "\n".join([*lines, "    return x"])
 
-    return chain
+
+def undone_twice(lesson, source: str) -> None:
+    """Fail unless a program's inverse undoes it, and the inverse of that is the program again."""
+    chain = function_of(source, torch=torch)
+    with showing(source):
+        inverse = lesson.invert(chain)
+        computes(inverse, chain(X), X, roughly=True)
+        computes(lesson.invert(inverse), X, chain(X), roughly=True)
 
 
 # --- what can't be inverted -----------------------------------------------------------------------

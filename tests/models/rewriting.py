@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-import random
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import torch
@@ -155,12 +155,11 @@ def pattern_to_plant(x: Any, y: Any) -> Any:
     return torch.sum(torch.stack([z, torch.tanh(z)]), dim=0)
 
 
-def planted(seed: int, size: int) -> tuple[GraphModule, list[str]]:
+def planted(chance: Random, size: int) -> tuple[GraphModule, list[str]]:
     """A random graph that contains the pattern several times, and the names of its results.
 
     It also contains decoys: the pattern with a value that escapes, or with another literal.
     """
-    chance = random.Random(seed)
     graph = new_graph()
     values = [graph.placeholder(name) for name in "abc"]
     places = []

@@ -15,6 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from tests.suite import equal, holds, rows, same_graph
+from tests.suite.chance import several
 
 # --- models
 
@@ -241,18 +242,18 @@ class Parts(nn.Module):
         self.deep = nn.Sequential(nn.Sequential(nn.Linear(3, 3)))
 
 
-def random_cuts(number: int) -> Iterator[tuple[GraphModule, Callable[[Node], int]]]:
-    """Graphs and callbacks: small ones first, and the same ones each time.
+def random_cut(chance: Random) -> tuple[GraphModule, Callable[[Node], int], str]:
+    """A graph, a callback, and both in words.
 
-    The partitions' numbers are random, going up, or other ones for each call.
+    The partitions' numbers go up, are random, or are other ones for each call.
     """
-    for at in range(number):
-        chance = Random(at)
-        m = random_graph(chance, size=at * 13 // number)
-        nodes = calls(m.graph)
-        numbers = chance.choices(range(4), k=len(nodes))
-        shapes = numbers, sorted(numbers), range(len(nodes))
-        yield m, dict(zip(nodes, chance.choice(shapes), strict=True)).__getitem__
+    m = random_graph(chance)
+    nodes = calls(m.graph)
+    random = [chance.randrange(4) for _ in nodes]
+    numbers = chance.choice((sorted(random), random, range(len(nodes))))
+    cut = ", ".join(f"{node}: {number}" for node, number in zip(nodes, numbers, strict=True))
+    callback = dict(zip(nodes, numbers, strict=True)).__getitem__
+    return m, callback, f"{m.code.strip()}\npartitions: {cut}"
 
 
 def outcome(split_module, *arguments, **options):
@@ -265,14 +266,14 @@ def outcome(split_module, *arguments, **options):
         return None
 
 
-def random_graph(chance: Random, size: int) -> GraphModule:
-    """A graph of ``size`` calls, each of earlier values; it returns up to three of them."""
+def random_graph(chance: Random) -> GraphModule:
+    """A graph of up to twelve calls, each of earlier values; it returns up to three of them."""
     graph = Graph()
     values = [graph.placeholder("x"), graph.placeholder("y"), graph.get_attr("weight")]
     values.append(graph.get_attr("offset"))
-    for _ in range(size):
-        values.append(chance.choice(CALLS)(graph, *chance.choices(values, k=2)))
-    graph.output(tuple(chance.choices(values, k=chance.randint(1, 3))))
+    for _ in several(chance, 12):
+        values.append(chance.choice(CALLS)(graph, chance.choice(values), chance.choice(values)))
+    graph.output(tuple(chance.choice(values) for _ in range(chance.randint(1, 3))))
     return GraphModule(Parts(), graph)
 
 

@@ -22,8 +22,15 @@ import pytest
 from kata.showing import LINES, show
 from kata.terminal import open_console
 from kata.verdict import End, Ending, Report, Verdict
-from tests.suite.answers import CORE, WHOLE, Answer, all_answers, judge, judge_in_turn
-from tests.suite.answers import Verdict as JudgedVerdict
+from tests.suite.answers import (
+    CORE,
+    WHOLE,
+    Answer,
+    Outcome,
+    all_answers,
+    judge,
+    judge_in_turn,
+)
 from tests.suite.expect import WIDTH
 from tests.suite.reporting import content_of
 
@@ -34,7 +41,7 @@ LEAST_WRONG, LEAST_RIGHT = 10, 3
 SECONDS = 10  # what a learner's test may take
 
 
-def checked(answer: Answer, judged: JudgedVerdict) -> Verdict:
+def checked(answer: Answer, judged: Outcome) -> Verdict:
     """The verdict that ``kata check`` shows: the reports as JSON brings them, the core first."""
     contents = [json.loads(json.dumps(content_of(report))) for report in judged.reports]
     reports = sorted((Report(**each) for each in contents), key=lambda each: each.is_stretch)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch.distributed
 
 from kata.judge import Judge
-from kata.paths import CORES, suites
+from kata.paths import CORES, ROOT, suites
 from kata.showing import show
 from kata.terminal import open_console
 from kata.verdict import End, Ending, Report, Verdict
 from tests.project.stage import request
 from tests.project.submissions import NAMES_THE_LAST
 from tests.suite.answers import judge_folder
+from tests.suite.chance import by_chance, several, showing
+from tests.suite.explain import explain
 
 LESSON = "path_of_module"
 ROOT_TEST = f"tests/test_{LESSON}.py::test_the_root_is_the_empty_string"
@@ -187,3 +190,33 @@ def test_a_misspelt_method_is_not_answered_by_torchs(lesson: str, lessons: Path)
     (lessons / f"{lesson}.py").write_text(source.replace(f"def {method}(", f"def {method}s("))
     texts = judge_folder(lessons, suites(lesson)[0], "-x").texts()
     assert f"a method `{method}`" in texts[0]
+
+
+@by_chance(50)
+def no_number_is_large(chance: Random) -> None:
+    numbers = [chance.randrange(100) for _ in several(chance, 20)]
+    with showing("\n".join(map(str, numbers))):
+        if max(numbers, default=0) >= 50:
+            raise KeyError("large")
+
+
+def test_a_test_of_random_programs_shows_a_small_one():
+    with pytest.raises(KeyError) as caught:
+        no_number_is_large()
+    assert caught.value.__notes__ == ["program:      50"]
+    caught.value.add_note("a note\n  of two lines")
+    assert explain(caught.value, ROOT).splitlines()[1:4] == [
+        "program:      50",
+        "a note",
+        "  of two lines",
+    ]
+
+
+def test_a_stub_in_a_random_program_is_todo():
+    with pytest.raises(NotImplementedError, match="graph: add_node"):
+        writes_a_program()
+
+
+@by_chance(50)
+def writes_a_program(chance: Random) -> None:
+    raise NotImplementedError("graph: add_node")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.grading.report import State
+from kata.arguments import UsageError
 from kata.grading.session import Session
 from kata.grading.submissions import (
     Submission,
@@ -17,9 +17,9 @@ from kata.grading.submissions import (
     flags_of,
     read_submission,
 )
-from kata.lesson_names import UsageError
 from kata.paths import ROOT
 from kata.stubs import stubs
+from kata.verdict import State
 from tests.project.stage import a_learner, play
 
 LESSON = "path_of_module"

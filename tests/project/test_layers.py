@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
+from kata.paths import CORES, ROOT, STRETCHES, STUBS, lesson_files
 from lessons import LESSONS, NAMES
 
 LONGEST_CORE, LONGEST_SUITE = 600, 950
@@ -72,7 +72,7 @@ def is_step(function: ast.FunctionDef) -> bool:
 
 def test_a_lesson_imports_exactly_the_siblings_it_needs():
     for lesson in LESSONS:
-        files = [*lesson_files(CORES, lesson.name), *lesson_files(SOLUTIONS, lesson.name)]
+        files = [*lesson_files(CORES, lesson.name), *lesson_files(STRETCHES, lesson.name)]
         siblings = {name for file in files for name in siblings_of(file)}
         assert siblings - {lesson.name} == set(lesson.needs), lesson.name
 
@@ -99,7 +99,7 @@ def test_a_core_imports_no_piece_from_torch_fx_that_a_lesson_writes(lesson: str)
 
 @every_core
 def test_a_stretch_stands_on_the_public_names_of_its_core(lesson: str):
-    files = lesson_files(SOLUTIONS, lesson)
+    files = lesson_files(STRETCHES, lesson)
     assert lesson in {module for file in files for module in imported(file)}
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     assert not re.findall(r"\bcore\._[a-z]\w*", text)
@@ -109,7 +109,7 @@ def test_a_stretch_stands_on_the_public_names_of_its_core(lesson: str):
 @every_core
 def test_a_stretch_takes_of_another_lesson_what_its_stretch_changes_from_there(lesson: str):
     """Types may come from anywhere, and what no stretch changes from the core."""
-    for file in lesson_files(SOLUTIONS, lesson):
+    for file in lesson_files(STRETCHES, lesson):
         for module, name in names_imported(file):
             if module in NAMES and module != lesson:
                 stretch = import_module(f"solutions.stretch.{module}")

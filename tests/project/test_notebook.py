@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kata.commands.hint import hints_of
 from kata.paths import CORES, ROOT
 from tests.project.stage import python
 from tools import notebook
-from tools.pages.lesson import LessonPage
 
 # What Jupyter does with a cell of code, without a server and a kernel.
 RUN = """
@@ -37,8 +37,8 @@ def test_the_notebook_is_fresh():
 
 def test_every_hint_of_the_page_is_there_and_closed():
     shown = "\n".join(cells("markdown"))
-    for title, _ in LessonPage.of(notebook.LESSON.name).hints:
-        assert f"<details><summary>{title}</summary>" in shown
+    for hint in hints_of(notebook.LESSON.name):
+        assert f": {hint.title}</summary>\n\n{hint.text}\n\n</details>" in shown
 
 
 def executed(folder: Path, text: str) -> str:

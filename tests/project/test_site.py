@@ -12,7 +12,7 @@ import jinja2
 import pytest
 import yaml
 
-from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
+from kata.paths import CORES, ROOT, STRETCHES, STUBS, lesson_files
 from lessons import LESSONS
 from tests.project.stage import a_learner, play
 from tools.pages import api, home, performance
@@ -87,7 +87,7 @@ def test_the_exercise_has_a_mistake_the_first_function_and_all_files(lesson, pag
     unfolded = shown.partition("### The files")[2].partition("??? example")[0]
     assert unfolded.count("raise NotImplementedError(") == 1
     labels = re.findall(r'^    \?\?\? \w+ "Show (.+)"$', shown, re.MULTILINE)
-    files = [*lesson_files(CORES, lesson.name), *lesson_files(SOLUTIONS, lesson.name)]
+    files = [*lesson_files(CORES, lesson.name), *lesson_files(STRETCHES, lesson.name)]
     given = ["what is given"] * (ROOT / f"given/{lesson.name}.py").exists()
     reference = (f"`{file.relative_to(CORES).as_posix()}`" for file in files)
     expected = ["the stub", *given, *reference]
@@ -227,6 +227,15 @@ def test_the_plans_of_a_workshop_go_by_the_minutes_of_the_lessons_and_end_before
     ends = re.findall(r"^\| (\d+):\d\d \|  \| end \|$", page, re.MULTILINE)
     assert len(ends) == 3
     assert all(int(hour) < 18 for hour in ends)
+
+
+def test_steps_in_a_plan_take_the_minutes_that_the_page_of_the_lesson_says():
+    plans = (ROOT / "docs/instructors.md").read_text(encoding="utf-8")
+    pattern = r"^(\d+) \| \[.*?\]\(lessons/(\w+)\.md\), steps (\d) to (\d)"
+    ((minutes, lesson, first, last),) = re.findall(pattern, plans, re.MULTILINE)
+    page = (ROOT / f"docs/lessons/{lesson}.md").read_text(encoding="utf-8")
+    steps = dict(re.findall(r"^\| (\d) \| .* \| (\d+) \|$", page, re.MULTILINE))
+    assert int(minutes) == sum(int(steps[str(step)]) for step in range(int(first), int(last) + 1))
 
 
 def test_every_comment_of_a_page_becomes_its_piece():

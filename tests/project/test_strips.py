@@ -24,7 +24,7 @@ def screen_of(lesson: str, mistake: Mistake) -> str:
     (answer,) = [each for each in all_answers() if str(each) == f"{lesson}-{mistake.answer}"]
     turn = InTurn([answer])
     run_suite(*suites(lesson), "-m", WHOLE, plugins=[turn])
-    return turn.verdict.texts()[0].strip("\n")
+    return turn.outcome.texts()[0].strip("\n")
 
 
 def recorded(lesson: str) -> dict[str, str]:

@@ -30,6 +30,7 @@ from tests.models.capture import (
     written_as_eager,
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
+from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions, export, specs_are_copied
 from tests.zoo import Pair, classifier
 
@@ -654,9 +655,9 @@ def test_a_write_to_memory_that_is_read_negated_is_refused(lesson):
         lesson.capture_writes(model, (torch.ones(3, 2),))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_random_program_of_writes_by_hand_computes_what_eager_does(lesson, seed):
-    written_as_eager(lesson.capture_writes, seed)
+@by_chance(12)
+def test_a_random_program_of_writes_by_hand_computes_what_eager_does(lesson, chance):
+    written_as_eager(lesson.capture_writes, chance)
 
 
 # --- real models, and many programs ---------------------------------------------------------------
@@ -702,7 +703,6 @@ def test_a_model_of_torchvision_has_the_operators_and_modules_of_export(lesson, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(0, 300, 50))
-def test_three_hundred_random_programs_give_the_numbers_of_eager(lesson, start):
-    for seed in range(start, start + 50):
-        written_as_eager(lesson.capture, seed)
+@by_chance(300)
+def test_three_hundred_random_programs_give_the_numbers_of_eager(lesson, chance):
+    written_as_eager(lesson.capture, chance)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from random import Random
 
 import pytest
 import torch
@@ -22,6 +22,7 @@ from tests.models.exec_order import (
     watched,
 )
 from tests.suite import equal, holds, is_linear
+from tests.suite.chance import by_chance
 
 # --- the tracer -----------------------------------------------------------------------------------
 
@@ -65,15 +66,14 @@ def test_the_work_is_linear_in_the_calls(lesson):
 # --- units inside units
 
 
-def nested(chance: random.Random, depth: int = 3) -> nn.Module:
+def nested(chance: Random, depth: int = 3) -> nn.Module:
     """A module that calls one to three modules in turn, at most three levels deep."""
     parts = [nested(chance, depth - 1) for _ in range(chance.randint(1, 3))] if depth else []
     return nn.Sequential(*parts)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_no_gather_exceeds_the_budget_whatever_runs_inside_what(lesson, seed):
-    chance = random.Random(seed)
+@by_chance(20)
+def test_no_gather_exceeds_the_budget_whatever_runs_inside_what(lesson, chance):
     model = nested(chance)
     units = [module for module in model.modules() if chance.random() < 0.7]
     sizes = {unit: chance.randint(1, 9) for unit in units}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import OrderedDict
+from random import Random
 
 import pytest
 import torch
@@ -31,6 +32,7 @@ from tests.models.rewriting import (
 )
 from tests.oracle import of_torch
 from tests.suite import equal, holds, is_linear, is_value, refuses, same_numbers
+from tests.suite.chance import by_chance, showing
 from tests.suite.versions import INSTALLED, that_run
 
 
@@ -48,15 +50,16 @@ SAME_TYPE = "equal in Python, and yet they compute different things: compare the
 # --- finding --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_all_planted_patterns_are_found_and_no_other(lesson, seed):
-    gm, expected = planted(seed, size=150)
+@by_chance(12)
+def test_all_planted_patterns_are_found_and_no_other(lesson, chance):
+    gm, expected = planted(chance, size=chance.randrange(150))
     inputs = [torch.rand(2, 3) for _ in "abc"]
     before = gm(*inputs)
-    equal(places_in(lesson, pattern_to_plant, gm.graph), expected)
-    lesson.replace_pattern(gm, pattern_to_plant, pattern_to_plant)
-    gm.graph.lint()
-    same_numbers(gm(*inputs), before)
+    with showing(gm.code.strip()):
+        equal(places_in(lesson, pattern_to_plant, gm.graph), expected)
+        lesson.replace_pattern(gm, pattern_to_plant, pattern_to_plant)
+        gm.graph.lint()
+        same_numbers(gm(*inputs), before)
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
@@ -75,7 +78,7 @@ def test_patterns_cut_out_of_the_zoo_are_found_where_torch_finds_them(lesson, na
 
 def test_replacing_takes_time_in_proportion_to_the_graph(lesson):
     def work(size):
-        gm = planted(0, size)[0]
+        gm = planted(Random(0), size)[0]
         return lambda: lesson.replace_pattern(gm, pattern_to_plant, lambda x, y: x - y)
 
     is_linear(work, 300, "graph")

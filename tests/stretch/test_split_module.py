@@ -1,6 +1,5 @@
 """Cutting a graph: torch's options, regions, symbolic sizes, and torch's mistakes."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable
 
@@ -24,13 +23,14 @@ from tests.models.split_module import (
     numbered,
     numbers_and_gradients,
     outcome,
-    random_cuts,
+    random_cut,
     same_split,
     same_submodules,
     split_with,
     submodules,
 )
 from tests.suite import equal, holds, is_linear, refuses, same_numbers
+from tests.suite.chance import by_chance, showing
 
 TUPLE_RETURN = pytest.mark.since("2.12", "split_module takes tuple_return")
 
@@ -376,17 +376,18 @@ def test_a_size_that_no_node_holds_is_not_an_input(lesson):
 
 
 @TUPLE_RETURN
-def test_random_cuts_with_options_have_the_submodules_that_torch_makes(lesson):
-    choices = itertools.cycle(itertools.product((False, True), repeat=3))
-    for (m, callback), (kept, positional, wrapped) in zip(random_cuts(60), choices):
-        options = {
-            "keep_original_node_name": kept,
-            "keep_original_input_name": not positional,
-            "tuple_return": wrapped,
-        }
-        our_paths, their_paths = {}, {}
-        theirs = outcome(torch_split_module, m, m, callback, their_paths, **options)
-        if theirs is not None:
+@by_chance(60)
+def test_random_cuts_with_options_have_the_submodules_that_torch_makes(lesson, chance):
+    m, callback, words = random_cut(chance)
+    our_paths, their_paths = {}, {}
+    options = {
+        "keep_original_node_name": chance.choice((False, True)),
+        "keep_original_input_name": chance.choice((True, False)),
+        "tuple_return": chance.choice((False, True)),
+    }
+    theirs = outcome(torch_split_module, m, m, callback, their_paths, **options)
+    if theirs is not None:
+        with showing(f"{words}\noptions: {options}"):
             ours = split_with(lesson, m, callback, qualname_map=our_paths, **options)
             same_submodules(ours, theirs)
             equal(our_paths, their_paths)

@@ -179,6 +179,16 @@ def test_operations_in_place_are_refused_if_the_tracer_is_asked(lesson):
         Strict().trace(lambda x: torch.relu_(x))
 
 
+def test_a_container_of_a_class_of_its_own_isnt_taken_for_an_operation_in_place(lesson):
+    class Strict(lesson.Tracer):
+        check_mutable_operations = True
+
+    tracer, x = Strict(), torch.ones(2)
+    graph = tracer.trace(CONTAINERS["OrderedDict"])
+    same_numbers(torch.fx.GraphModule(tracer.root, graph)(x)["b"], [x + 1])
+    holds(tracer.check_mutable_operations, "the tracer checks the next node again", got=False)
+
+
 def test_another_method_can_be_traced_instead_of_forward(lesson):
     class Encode(lesson.Tracer):
         traced_func_name = "encode"

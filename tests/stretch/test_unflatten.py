@@ -33,6 +33,7 @@ from tests.models.unflatten import (
     Tied,
     TwoNames,
     UsesSeveral,
+    UsesSizes,
     interrupted_program,
     like_eager,
     one_block,
@@ -339,6 +340,20 @@ def test_the_calls_of_a_preserved_module_take_turns(lesson):
         cause=(lambda got: "switch@1" in got[1], "the later calls stayed beside the first"),
     )
     equal(len(tree.switch.call_modules()), 2)
+
+
+def test_a_preserved_module_leaves_the_others_as_they_are(lesson):
+    def calculated(preserve):
+        program = program_of(UsesSizes, x(4, 3), dynamic_shapes=BATCH, preserve=preserve)
+        body = lesson.unflatten(program).reshape.graph
+        return [str(node.target) for node in body.nodes if node.op == "call_function"]
+
+    equal(
+        calculated(("linear",)),
+        calculated(()),
+        cause=(lambda got: any("sym_size" in name for name in got), "a size was computed again"),
+        hint="only a size that would go around a signature has to be computed again",
+    )
 
 
 @pytest.mark.beyond("torch copies the graph, which renames `input`, and can't find it")

@@ -120,7 +120,7 @@ def all_answers() -> list[Answer]:
 
 
 @dataclass
-class Verdict:
+class Outcome:
     """What a run of the suite said: reports by outcome, and the text on the terminal."""
 
     reports: list[pytest.TestReport] = field(default_factory=list)
@@ -145,11 +145,11 @@ WHOLE = "not slow"
 CORE = "not slow and not stretch and not beyond"
 
 
-def judge(answer: Answer, *, marks: str = WHOLE, plugins: Iterable[object] = ()) -> Verdict:
+def judge(answer: Answer, *, marks: str = WHOLE, plugins: Iterable[object] = ()) -> Outcome:
     """Run all of the lesson's tests on an answer."""
     judged = InTurn([answer], whole=True)
     run_suite(*suites(answer.lesson), "-m", marks, plugins=[judged, *plugins])
-    return judged.verdict
+    return judged.outcome
 
 
 def loader_of(answer: Answer) -> Callable[[str], Implementation]:
@@ -166,7 +166,7 @@ def loader_of(answer: Answer) -> Callable[[str], Implementation]:
 
 
 @cache
-def judge_in_turn(lesson: str, *, wrong: bool) -> dict[str, Verdict]:
+def judge_in_turn(lesson: str, *, wrong: bool) -> dict[str, Outcome]:
     """Judge the answers to a lesson.
 
     Args:
@@ -177,7 +177,7 @@ def judge_in_turn(lesson: str, *, wrong: bool) -> dict[str, Verdict]:
     own = [each for each in all_answers() if each.lesson == lesson]
     judged = InTurn([each for each in own if bool(each.fails) == wrong])
     run_suite(*suites(lesson), "-m", WHOLE if wrong else CORE, plugins=[judged])
-    return judged.verdicts
+    return judged.outcomes
 
 
 class InTurn:
@@ -186,27 +186,27 @@ class InTurn:
     def __init__(self, answers: list[Answer], *, whole: bool = False) -> None:
         self.answers = answers
         self.whole = whole  # all tests, or those that are asked of an answer
-        self.verdicts: dict[str, Verdict] = {}
-        self.verdict = Verdict()
+        self.outcomes: dict[str, Outcome] = {}
+        self.outcome = Outcome()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         for answer in self.answers:
             session.config.stash[LOADER] = cache(loader_of(answer))
-            self.verdict = self.verdicts[str(answer)] = Verdict()
+            self.outcome = self.outcomes[str(answer)] = Outcome()
             asked = session.items if self.whole else asked_of(answer, session.items)
             # After a wrong answer's first failure comes another file, or none.
             is_one = answer.fails and not self.whole
             for item, following in zip(asked, [*asked[1:], None], strict=True):
                 after = None if is_one else following
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-                if is_one and self.verdict.count("failed"):
+                if is_one and self.outcome.count("failed"):
                     break
             forget_hooks()
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.verdict.pytest_runtest_logreport(report)
+        self.outcome.pytest_runtest_logreport(report)
 
 
 def forget_hooks() -> None:
@@ -231,7 +231,7 @@ def defines(file: str, test: str) -> bool:
     return f"\ndef {test}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
-def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) -> Verdict:
+def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) -> Outcome:
     """Run the suite as a learner does, on the lessons in ``folder``."""
     return run_suite(f"--lessons={folder}", *arguments, plugins=plugins)
 
@@ -240,11 +240,11 @@ def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) 
 OFF = ("faulthandler", "benchmark", "xdist", "unraisableexception", "tests.suite.alone")
 
 
-def run_suite(*arguments: str, impl: str = "lessons", plugins: Iterable[object] = ()) -> Verdict:
+def run_suite(*arguments: str, impl: str = "lessons", plugins: Iterable[object] = ()) -> Outcome:
     """Run pytest in this process, as a learner sees it, and collect what it says."""
-    verdict = Verdict()
+    outcome = Outcome()
     quiet = [*(f"-pno:{name}" for name in OFF), f"--impl={impl}"]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(ROOT):
-        pytest.main([*arguments, *quiet], plugins=[verdict, *plugins])
-    verdict.terminal = out.getvalue()
-    return verdict
+        pytest.main([*arguments, *quiet], plugins=[outcome, *plugins])
+    outcome.terminal = out.getvalue()
+    return outcome

@@ -22,7 +22,7 @@ from lessons import NAMES
 from tests.suite.expect import WIDTH, Mismatch, is_misspelling, labelled
 
 LINES = 25
-LESSONS = ("lessons.", "solutions.")
+OF_LESSONS = ("lessons.", "solutions.")
 FRAMES = 3
 ANSWERS = ROOT / "tests" / "answers"
 TESTS = (ROOT / "tests", ROOT / "tests" / "stretch")
@@ -30,7 +30,8 @@ ASKED = re.compile(r"cannot import name '(?P<name>\w+)'")
 DEFINED = re.compile(r"^(?:class |def |)(\w+)(?=[(:]| = )", re.MULTILINE)
 # Python ends the message with the module's file, which is a copy in a temporary folder.
 FILE = re.compile(r" \([^()]*\)$")
-# A text that is longer is cut before anything is done with it, which takes time.
+# A longer text is cut before anything is done with it: more than a screen shows, and little enough
+# to be kept for each test.
 LONGEST_TEXT = 20_000
 
 
@@ -49,7 +50,7 @@ def explain(error: BaseException, folder: Path, module: ModuleType | None = None
 def about_helpers(module: ModuleType | None) -> Iterator[str]:
     """Say which helpers two classes define that become one object: one hides the other."""
     for cls in [each for each in vars(module or object).values() if isinstance(each, type)]:
-        mixins = [each for each in cls.__mro__[1:] if each.__module__.startswith(LESSONS)]
+        mixins = [each for each in cls.__mro__[1:] if each.__module__.startswith(OF_LESSONS)]
         for one, other in itertools.combinations(mixins, 2):
             both = {name for name in vars(one) if name in vars(other) and not name.startswith("__")}
             if both and not issubclass(one, other) and not any(map(is_torchs, both)):
@@ -67,6 +68,7 @@ def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
         yield from str(error).splitlines()
         if error.__cause__ is not None:
             yield from frame_lines(own_frames(error.__cause__, folder)[-1:], folder)
+        yield from getattr(error, "__notes__", ())
     elif isinstance(error, SyntaxError) and is_below(error.filename, folder):
         yield from about_syntax(error, short_path(error.filename, folder))
     elif isinstance(error, SyntaxError) and f"{error.filename}".startswith("<"):
@@ -158,7 +160,7 @@ def is_skip_of_the_suite(error: BaseException, folder: Path) -> bool:
 def is_missing_name(error: BaseException) -> bool:
     """Return whether a test asked a lesson's module for a missing name."""
     asked = getattr(error, "obj", None)
-    return isinstance(asked, ModuleType) and asked.__name__.startswith(LESSONS)
+    return isinstance(asked, ModuleType) and asked.__name__.startswith(OF_LESSONS)
 
 
 def unwritten_name(error: BaseException) -> str:
@@ -182,7 +184,7 @@ def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
     message = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # A name that the code doesn't define has that cause alone, wherever a test meets it.
     notes = () if is_misspelling(error) else getattr(error, "__notes__", ())
-    for line in [*message.splitlines(), *notes]:
+    for line in "\n".join([message, *notes]).splitlines():
         words = ADDRESS.sub("", line)  # another one in each run, and no help
         yield from textwrap.wrap(words, WIDTH, subsequent_indent="  ") or [""]
 

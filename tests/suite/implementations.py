@@ -14,7 +14,7 @@ import pytest
 import torch.fx
 
 from kata.lending import PACKAGE, LessonFinder, only_these_modules
-from kata.paths import CORES, ROOT, SOLUTIONS
+from kata.paths import CORES, ROOT, STRETCHES
 from kata.stubs import is_stub
 from lessons import FINALE, TOGETHER
 
@@ -96,7 +96,7 @@ def star_import(module: ModuleType) -> SimpleNamespace:
 
 def reference(lesson: str) -> Implementation:
     """The lesson as solved in ``solutions/``: the stretch, which builds on the core."""
-    return Implementation(lesson, SOLUTIONS, reference_of(lesson))
+    return Implementation(lesson, STRETCHES, reference_of(lesson))
 
 
 def core(lesson: str) -> Implementation:
@@ -168,7 +168,7 @@ def whole_engine() -> Implementation:
     pieces = joined(map(reference_of, FINALE.needs))
     # Imported late: learners are judged without `solutions`.
     vars(pieces).update(vars(star_import(importlib.import_module("solutions.stretch.engine"))))
-    return Implementation(FINALE.name, SOLUTIONS, pieces)
+    return Implementation(FINALE.name, STRETCHES, pieces)
 
 
 def learners_together(name: str, folder: Path, yours: Collection[str]) -> Implementation:

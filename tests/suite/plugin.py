@@ -30,7 +30,7 @@ from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
 from tests.suite import engine
 from tests.suite.expect import Words, mismatch
-from tests.suite.explain import explain, is_skip_of_the_suite, unwritten_name
+from tests.suite.explain import LONGEST_TEXT, explain, is_skip_of_the_suite, unwritten_name
 from tests.suite.implementations import (
     Implementation,
     core,
@@ -48,12 +48,10 @@ Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
 SUBJECT = pytest.StashKey["Subject"]()
 LEFT_OUT = pytest.StashKey[int]()
-NAMES = tuple(lesson.name for lesson in COURSE)
+JUDGED = tuple(lesson.name for lesson in COURSE)
 PROJECT = ROOT / "tests" / "project"
 STRETCH = ROOT / "tests" / "stretch"
-# More than a screen shows, and little enough to be kept for each test.
-LONGEST_TEXT = 20_000
-HERE = ("127.", "::1", "localhost")
+THIS_MACHINE = ("127.", "::1", "localhost")
 # What decides on a test: each owner, its names now, and its names before.
 PYTEST: list[tuple[Any, Any, dict[str, Any]]] = [
     (owner, vars(owner), dict(vars(owner)))
@@ -243,7 +241,7 @@ def is_beyond_torch(item: pytest.Item) -> bool:
 def lesson_of(item: pytest.Item) -> str | None:
     """The lesson a test belongs to, or ``None`` for the maintainer's own tests."""
     name = item.path.stem.removeprefix("test_")
-    return name if name in NAMES else None
+    return name if name in JUDGED else None
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -253,7 +251,7 @@ def no_network() -> Iterator[None]:
 
     def connect_here(self: socket.socket, address: Any) -> None:
         is_far = self.family in (socket.AF_INET, socket.AF_INET6)
-        if is_far and not str(address[0]).startswith(HERE):
+        if is_far and not str(address[0]).startswith(THIS_MACHINE):
             raise NetworkError(f"tests have no network: something asked for {address[0]}")
         connect(self, address)
 

@@ -27,7 +27,8 @@ import torch
 from kata.paths import CORES
 from kata.steps import steps_of_functions
 from kata.verdict import sentence_of
-from tests.suite.plugin import LOADER, LONGEST_TEXT, lesson_of, order_of
+from tests.suite.explain import LONGEST_TEXT
+from tests.suite.plugin import LOADER, lesson_of, order_of
 
 # Whose code a learner's lesson may have taken.
 OWNERS = {"the reference's own": CORES, "torch's own": Path(torch.__file__).parent}
@@ -36,10 +37,9 @@ PRINTED_LINES, PRINTED_WIDTH = 20, 200
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a run of the runner's, the core comes first, and in each what is asked for first."""
-    if order := order_of(config):
-        first = {nodeid: rank for rank, nodeid in enumerate(order["first"])}
-        items.sort(key=lambda item: (is_stretch(item), first.get(item.nodeid, len(first))))
+    """In a run of the runner's, the core comes first."""
+    if order_of(config):
+        items.sort(key=is_stretch)
 
 
 def is_stretch(item: pytest.Item) -> bool:

@@ -12,8 +12,6 @@ from kata.paths import ROOT
 from tools.pages.fences import Fence, fences, without_fences
 
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
-# A closed box: its kind, its title, and the indented lines below.
-BOX = re.compile(r'^\?\?\? (\w+) "(.*)"\n((?:\n| {4}.*\n)*)', re.MULTILINE)
 # Settings of a page for mkdocs, above its title.
 FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
 
@@ -52,12 +50,6 @@ class LessonPage:
 
     def fences_of(self, section: str) -> list[Fence]:
         return list(fences(self.sections[section]))
-
-    @property
-    def hints(self) -> list[tuple[str, str]]:
-        """The closed hints: title and text."""
-        boxes = BOX.findall(self.sections["Hints"])
-        return [(title, text) for kind, title, text in boxes if kind == "tip"]
 
 
 def page_of(name: str) -> Path:

@@ -11,13 +11,12 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
-from kata.steps import steps_of
-from kata.stubs import first_line, stubs
+from kata.paths import CORES, ROOT, STRETCHES, lesson_files
+from kata.steps import functions_of, steps_of, steps_of_functions
+from kata.stubs import first_line, stub
 from lessons import LESSONS, Lesson
 from tools.pages.differences import differences
 from tools.pages.quoting import REMARK
@@ -99,7 +98,7 @@ def line(folder: str, lesson: Lesson, number: int) -> str:
     facts = [f"`{lesson.name}`"]
     if folder == "lessons":
         facts += [f"lesson {number} of {len(LESSONS)}", f"{lesson.minutes} minutes"]
-        facts += [functions_of(lesson), "[go to the exercise](#the-exercise)"]
+        facts += [functions_to_write(lesson.name), "[go to the exercise](#the-exercise)"]
         links = [f"[`{name}`]({name}.md)" for name in lesson.needs]
         facts += [f"uses {', '.join(links)}"] if links else []
     if folder == "solutions":
@@ -118,15 +117,10 @@ def opening(lesson: Lesson) -> str:
     return f"The core has {length} lines with its docstrings. It shows how to {lesson.summary}."
 
 
-def functions_of(lesson: Lesson) -> str:
+def functions_to_write(lesson: str) -> str:
     """Return how many functions and methods of a lesson's stub are to be written, in words."""
-    count = all_stubs()[f"{lesson.name}.py"].count("raise NotImplementedError(")
+    count = len(steps_of_functions(lesson))
     return f"{count} function{'s' * (count != 1)}"
-
-
-@cache
-def all_stubs() -> dict[str, str]:
-    return stubs()
 
 
 def next_step(number: int) -> str:
@@ -205,19 +199,16 @@ def first_hole(lesson: str) -> str:
     >>> print(first_hole("path_of_module").splitlines()[0])
     def path_of_module(self, mod: nn.Module) -> str:
     """
-    source = all_stubs()[f"{lesson}.py"]
-    functions = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]
-    holes = [
-        each for each in functions if "raise NotImplementedError" in ast.unparse(each.body[-1])
-    ]
-    first = min(holes, key=lambda each: each.lineno)
+    source = stub(lesson).decode()
+    name = next(iter(steps_of_functions(lesson)))
+    first = dict(functions_of(ast.parse(source).body))[name]
     lines = source.splitlines()[first_line(first) - 1 : first.end_lineno]
     return textwrap.dedent("\n".join(REMARK.sub("", line) for line in lines))
 
 
 def paths_of(lesson: str) -> Iterator[Path]:
     """Yield the paths of the reference's files, below the repository's root."""
-    stretch = [path.relative_to(ROOT) for path in lesson_files(SOLUTIONS, lesson)]
+    stretch = [path.relative_to(ROOT) for path in lesson_files(STRETCHES, lesson)]
     yield from (path.relative_to(ROOT) for path in lesson_files(CORES, lesson))
     yield from stretch
     text = "".join((ROOT / path).read_text(encoding="utf-8") for path in stretch)

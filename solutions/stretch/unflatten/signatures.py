@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -44,7 +44,7 @@ def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignatu
 
     In torch: ``_ModuleFrame.remap_input`` and ``_generate_flatten_spec``.
     """
-    copy_sizes(graph)
+    copy_sizes(graph, signatures)
     named = {node.name: node for node in graph.nodes}
     borders = [
         Border(level, nodes, signatures[call_name(level)], named)
@@ -75,15 +75,23 @@ def call_name(level: Level) -> str:
     return f"{level.path}@{level.call}" if level.call else level.path
 
 
-def copy_sizes(graph: Graph) -> None:
-    """Compute each size in the module that uses it. Export computes it once for all modules."""
+def copy_sizes(graph: Graph, signatures: Collection[str]) -> None:
+    """Compute a size again where it would go around a signature.
+
+    Export computes it once for all modules. Those without a signature pass it on.
+    """
+    around: dict[Node, list[Level]] = defaultdict(list)
+    for level, nodes in slices_of(graph).items():
+        for node in nodes if call_name(level) in signatures else ():
+            around[node].append(level)
     for size in reversed(graph.nodes):
         for user in list(size.users) if _is_size(size) else ():
             stack = user.meta.get("nn_module_stack")
-            if stack and stack != size.meta.get("nn_module_stack"):
+            if stack and around[user] != around[size]:
                 with graph.inserting_before(user):
                     copied = graph.node_copy(size)
                 copied.meta["nn_module_stack"] = stack
+                around[copied] = around[user]
                 user.replace_input_with(size, copied)
 
 

@@ -1,4 +1,4 @@
-"""The lessons by name, as words of the command line."""
+"""Arguments that several commands take: a lesson, and a step of it."""
 
 from __future__ import annotations
 
