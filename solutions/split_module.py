@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from given.code import keep_persistence
 from given.split_module import read_late, rename_arguments
 
 from .code import GraphModule, graph_module_class
@@ -419,7 +420,8 @@ def stitch_graph(
 
     Args:
         m: The traced model; it is only read. Its parameters and buffers that the graph reads go
-            into the result: the objects themselves, under the same paths.
+            into the result: the objects themselves, under the same paths. Buffers are persistent
+            if they were before (``keep_persistence(split, m)``, which is given).
         submodules: Maps each partition to its submodule, in the order in which to call them.
         keep_original_order: Apply ``read_late`` to the new graph.
         keep_original_node_name: Apply ``rename_arguments`` to the new graph.
@@ -439,6 +441,7 @@ def stitch_graph(
     paths = [node.target for node in graph.find_nodes(op="get_attr")]
     read = {path: operator.attrgetter(path)(m) for path in paths}
     split = graph_module_class(m)(read | called, graph)
+    keep_persistence(split, m)
     split.meta["partition_names"] = set(called)
     return split
 

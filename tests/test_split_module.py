@@ -408,6 +408,23 @@ def test_a_call_replaces_the_nodes_of_its_partition(lesson):
     equal(in_turn, partitions, hint="ask once for each partition, in the given order")
 
 
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_buffer_is_saved_if_it_was_before(lesson, saved):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.ones(2))
+
+        def forward(self, x):
+            return self.table * x.neg()
+
+    m = symbolic_trace(Model())
+    m.register_buffer("table", m.table, persistent=saved)
+    split = stitched(lesson, m, "0: x table -> mul")
+    equal("table" in split.state_dict(), saved, hint="`keep_persistence` sees to it")
+    holds("table" in dict(split.named_buffers()), "the buffer itself")
+
+
 @pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace])
 def test_each_submodule_is_called_in_the_given_order(lesson, trace):
     m = trace(TwoViews())

@@ -23,8 +23,6 @@ import torch
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import Graph, GraphModule, Node
 
-from given.code import keep_persistence
-
 from .. import split_module as core
 
 SET_GRAD = torch._C._set_grad_enabled
@@ -255,7 +253,6 @@ def stitch_graph(
         for partition, submodule in submodules.items()
     }
     split = core.stitch_graph(m, stand_ins, keep_original_order, keep_original_node_name)
-    keep_persistence(split, m)
     codegen: Any = getattr(m.graph, "_codegen", None)
     # `torch.distributed.pipelining` cuts exported models, and expects the flat results.
     if hasattr(codegen, "pytree_info") and not _is_exported(codegen.pytree_info.in_spec):

@@ -124,19 +124,6 @@ class TakesPair(nn.Module):
         return torch.relu(pair["a"]) + 1, pair["b"].tanh()
 
 
-@pytest.mark.beyond("torch saves every buffer that the outer graph reads")
-def test_a_buffer_that_is_not_saved_stays_out_of_the_state(lesson):
-    graph = Graph()
-    x = graph.placeholder("x")
-    graph.output(graph.call_function(torch.add, (x, graph.get_attr("table"))))
-    m = GraphModule(nn.Module(), Graph())
-    m.register_buffer("table", torch.ones(2), persistent=False)
-    m.graph = graph
-    split = lesson.split_module(m, m, lambda node: 0)
-    equal(list(split.state_dict()), [])
-    holds("table" in dict(split.named_buffers()), "the buffer itself")
-
-
 @pytest.mark.beyond("torch takes the leaves of the arguments, and returns those of the result")
 def test_a_split_model_takes_and_returns_the_structures_of_the_model(lesson):
     m = symbolic_trace(TakesPair(), concrete_args={"pair": {"a": PH, "b": PH}})
