@@ -96,8 +96,8 @@ def split_module(
         split_callback: Returns the number of a call.
         qualname_map: A dict to which you add the ``old_paths`` of each partition, for example
             ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``.
-        keep_original_order: As for ``stitch_graph``. It needs no other order of the submodules:
-            that of ``order_partitions`` is the graph's, wherever the graph's works.
+        keep_original_order: As for ``stitch_graph``. It doesn't change the order of the submodules:
+            ``order_partitions`` already keeps the graph's order where that order can run.
         keep_original_node_name: Keep the names of nodes and of the arguments of ``forward``.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
