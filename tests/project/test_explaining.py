@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 import torch.distributed
+from hypothesis import settings
 
 from kata.judge import Judge
 from kata.paths import CORES, ROOT, suites
@@ -200,7 +202,16 @@ def no_number_is_large(chance: Random) -> None:
             raise KeyError("large")
 
 
-def test_a_test_of_random_programs_shows_a_small_one():
+@pytest.fixture(params=["default", "ci"])
+def profile(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each profile of hypothesis: on a build server it takes another one by itself."""
+    before = settings.get_current_profile_name()
+    settings.load_profile(request.param)
+    yield
+    settings.load_profile(before)
+
+
+def test_a_test_of_random_programs_shows_a_small_one(profile: None):
     with pytest.raises(KeyError) as caught:
         no_number_is_large()
     assert caught.value.__notes__ == ["program:      50"]

@@ -78,6 +78,7 @@ class _Search:
             database=None,
             deadline=None,
             phases=[Phase.generate, Phase.shrink],
+            print_blob=False,  # a profile that hypothesis takes on a build server prints it
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
             verbosity=Verbosity.quiet,  # or else it adds its own notes to the error
