@@ -425,6 +425,7 @@ def called(path):
 DIFFERENT = {
     "a number": both(lambda _, x: x * 2, lambda _, x: x * 3),
     "its type": both(lambda _, x: x * 1, lambda _, x: x * 1.0),
+    "a node": both(lambda _, x: x * x, lambda _, x: x * 0),
     "a keyword": both(
         lambda _, x: x.sum(0, dtype=torch.float), lambda _, x: x.sum(0, dtype=torch.double)
     ),
