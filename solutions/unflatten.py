@@ -452,9 +452,10 @@ def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, 
 
 
 def copied(state: Mapping[str, Attribute]) -> dict[str, Attribute]:  # step 6
-    """Return a copy of all state, so that training the tree doesn't change the program.
+    """Return the state with a copy of each tensor: training the tree doesn't change the program.
 
-    A tensor with two names remains one tensor, and ``requires_grad`` is kept.
+    A tensor with two names remains one tensor, and ``requires_grad`` is kept. What isn't a tensor
+    may be copied or not.
 
     >>> weight = nn.Linear(2, 2).weight
     >>> state = copied({name: Attribute("parameter", weight) for name in ("first", "second")})

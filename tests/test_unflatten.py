@@ -349,7 +349,7 @@ def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
     equal(
         [name for name in outliner.calls if "." not in name],
         ["follows", "follows@1"],
-        hint="compare everything in a node; 1 == 1.0, so compare the text of values",
+        hint="compare the text of everything: 1 == 1.0, and node 0 isn't the number 0",
     )
 
 
