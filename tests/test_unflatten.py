@@ -523,6 +523,7 @@ def test_modules_are_where_the_eager_model_has_them(lesson):
     equal(
         [name for name, _ in tree.named_modules()][:4],
         ["", "idle", "branch", "branch.linear"],
+        cause=(lambda got: "branch@1" in got, "the path with an `@` was registered in its turn"),
         hint="register modules in the order of the paths; a path without a call is a plain one",
     )
     holds(

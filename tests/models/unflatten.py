@@ -202,13 +202,13 @@ def calls_in(lesson, program: ExportedProgram, name: str, depth: int = 1) -> tup
 
 
 def calls_of(lesson, program: ExportedProgram, reads: bool = False) -> dict:
-    """All calls of a program by name, with their borders; they have read their state or not."""
+    """All calls of a program by name, with their borders; with graphs too if they read state."""
     outliner = outlined(lesson, program)
     calls = [call for depth in (1, 2, 3) for call in outliner.calls_at(depth)]
     for call in calls:
         lesson.find_borders(call)
-        lesson.build_graph(call)
         if reads:
+            lesson.build_graph(call)
             outliner.read_state(call)
     return {call.name: call for call in calls}
 
