@@ -15,7 +15,7 @@ from tests import zoo
 from tests.models.inlining import (
     BATCH,
     NUMBERS_HINT,
-    SEVERAL,
+    RESULTS,
     Parent,
     Runs,
     Stateful,
@@ -286,11 +286,13 @@ def test_afterwards_every_class_is_restored(lesson):
     equal(changed, [], hint="restore attributes in a `finally`, or write a subclass")
 
 
-@pytest.mark.parametrize("case", SEVERAL)
-def test_a_result_of_several_values_is_replaced(lesson, case):
-    function, compute = SEVERAL[case]
+@pytest.mark.parametrize("case", RESULTS)
+def test_a_result_of_any_kind_is_replaced(lesson, case):
+    function, compute = RESULTS[case]
     model, gm = parent_of(Runs(function), compute)
-    same_as(lesson.inline_module(gm, "child"), model, X)
+    lesson.inline_module(gm, "child")
+    equal(targets(gm.graph), [], cause=LEFT, hint="a result may be a plain value, even None")
+    same_as(gm, model, X)
 
 
 @pytest.mark.parametrize(
@@ -305,14 +307,6 @@ def test_indexing_a_known_result_leaves_no_node(lesson, result, index):
         [],
         hint="if a user is a `getitem` with a known index, replace it with the element",
     )
-
-
-def test_a_result_that_is_none_or_unused_is_replaced(lesson):
-    nothing = Runs(lambda x: None)
-    model, gm = parent_of(nothing, lambda child, x: (child(x), x, child(x))[1:])
-    lesson.inline_module(gm, "child")
-    equal(targets(gm.graph), [], cause=LEFT, hint="a result may be a plain value, even None")
-    same_as(gm, model, X)
 
 
 def test_a_result_that_is_an_earlier_call_is_replaced(lesson):

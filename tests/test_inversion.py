@@ -253,16 +253,6 @@ def test_a_star_import_is_enough_to_invert(lesson):
 # --- the whole: constants -------------------------------------------------------------------------
 
 
-def test_the_place_of_the_constant_matters(lesson):
-    got = lesson.invert(lambda x: 2 - x / 4)(torch.tensor(0.5))
-    same_numbers(
-        got,
-        torch.tensor(6.0),
-        cause=(lambda got: got == 10, "`2 - x` was undone like `x - 2`"),
-        hint="y = 2 - x means x = 2 - y: check the position of the value",
-    )
-
-
 def test_a_constant_may_be_used_by_several_steps(lesson):
     model = WithState(lambda x, model: model.weight - x * model.weight)
     undone(lesson, model, torch.tensor([0.5, 0.25]))

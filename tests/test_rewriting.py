@@ -261,26 +261,24 @@ def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
     holds(is_graph_module(fused), "a GraphModule", got=type(fused))
 
 
-def test_a_pair_need_not_be_adjacent_in_the_graph(lesson):
-    model = Pair(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z)
-    fused_right(lesson, settled(model), IMAGES, nodes=5)
+CONV, NORM = pair()
+# A model, and how many nodes it has when it is fused.
+FUSED = {
+    "a pair that isn't adjacent": (
+        Pair(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z),
+        5,
+    ),
+    "a layer between": (nn.Sequential(CONV, nn.ReLU(), NORM), 5),
+    "in the other order": (nn.Sequential(NORM, CONV), 4),
+    "a value that is used twice": (Pair(lambda model, x: model.norm(y := model.conv(x)) + y), 5),
+    "without statistics": (nn.Sequential(CONV, nn.BatchNorm2d(3, track_running_stats=False)), 4),
+}
 
 
-def test_layers_that_are_not_a_pair_are_left_alone(lesson):
-    conv, norm = pair()
-    fused_right(lesson, settled(nn.Sequential(conv, nn.ReLU(), norm)), IMAGES, nodes=5)
-    fused_right(lesson, settled(nn.Sequential(norm, conv)), IMAGES, nodes=4)
-
-
-def test_a_convolution_whose_value_is_used_twice_is_not_fused(lesson):
-    model = Pair(lambda model, x: model.norm(y := model.conv(x)) + y)
-    fused_right(lesson, settled(model), IMAGES, nodes=5)
-
-
-def test_a_batch_norm_without_statistics_stays(lesson):
-    conv, _ = pair()
-    model = settled(nn.Sequential(conv, nn.BatchNorm2d(3, track_running_stats=False)))
-    fused_right(lesson, model, IMAGES, nodes=4)
+@pytest.mark.parametrize("case", FUSED)
+def test_only_a_pair_whose_value_is_used_once_is_fused(lesson, case):
+    model, nodes = FUSED[case]
+    fused_right(lesson, settled(copy.deepcopy(model)), IMAGES, nodes=nodes)
 
 
 def test_training_mode_is_refused(lesson):

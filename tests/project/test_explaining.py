@@ -9,13 +9,14 @@ from random import Random
 
 import pytest
 import torch.distributed
+import torch.fx
 from hypothesis import settings
 
 from kata.judge import Judge
 from kata.paths import CORES, ROOT, suites
 from kata.showing import show
 from kata.terminal import open_console
-from kata.verdict import End, Ending, Report, Verdict
+from kata.verdict import Verdict
 from tests.project.stage import request
 from tests.project.submissions import NAMES_THE_LAST
 from tests.suite.answers import judge_folder
@@ -144,16 +145,6 @@ def test_what_is_somebody_elses_is_said(
     assert f"{owner}: PathOfModule.path_of_module" in capsys.readouterr().out
 
 
-def test_what_is_known_is_shown_before_the_end_that_cut_it_short(capsys):
-    red = Report(ROOT_TEST, "a sentence", "failed", is_stretch=False, text="why it failed")
-    slow = Ending(
-        End.TIME, "still running after 10 s, so it was stopped: infinite loop or deadlock?"
-    )
-    show(open_console(), Verdict(LESSON, (red,), slow, planned=(2, 0)))
-    shown = capsys.readouterr().out
-    assert shown.index("why it failed") < shown.index("infinite loop or deadlock?")
-
-
 # --- state that an earlier test left: the first red test is run again, alone
 
 ON_THE_CLASS = """
@@ -221,6 +212,11 @@ def test_a_test_of_random_programs_shows_a_small_one(profile: None):
         "a note",
         "  of two lines",
     ]
+
+
+def test_a_node_that_a_dict_lacks_was_not_stored_or_removed_too_early():
+    text = explain(KeyError(torch.fx.Graph().placeholder("x")), ROOT)
+    assert "it wasn't stored, or was removed too early or twice" in " ".join(text.split())
 
 
 def test_a_stub_in_a_random_program_is_todo():

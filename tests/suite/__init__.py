@@ -4,7 +4,7 @@ The tests of a lesson need no more than this: the fixture ``lesson`` (the module
 the comparisons exported here.
 """
 
-from tests.suite.cost import growth, is_linear, lines_run
+from tests.suite.cost import is_linear, lines_run
 from tests.suite.expect import (
     barred,
     equal,
@@ -24,7 +24,6 @@ __all__ = [
     "asking_more",
     "barred",
     "equal",
-    "growth",
     "holds",
     "is_linear",
     "is_value",
