@@ -26,7 +26,7 @@ from tests.models.inversion import (
     undone,
     undone_twice,
 )
-from tests.suite import equal, holds, is_value, refuses, rows, same_numbers, star_import
+from tests.suite import equal, holds, is_value, refuses, rows, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.engine import graph_module, is_graph_module, symbolic_trace
 
@@ -244,10 +244,6 @@ def test_the_placeholder_has_the_name_of_the_output_node(lesson):
     """If an input is called `output`, the output node isn't."""
     placeholder, *_ = lesson.invert(lambda output: torch.exp(output)).graph.nodes
     equal(placeholder.name, "output_1", hint="ask the model's output node for its name")
-
-
-def test_a_star_import_is_enough_to_invert(lesson):
-    undone(star_import(lesson), seed_example)
 
 
 # --- the whole: constants -------------------------------------------------------------------------

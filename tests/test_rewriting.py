@@ -11,12 +11,12 @@ from torch import nn
 from kata.torchvision_compat import torchvision
 from tests.models.rewriting import (
     IMAGES,
-    Pair,
     becomes,
     calls,
     fused_right,
     matched,
     pair,
+    paired,
     places,
     relu,
     replaced,
@@ -265,12 +265,12 @@ CONV, NORM = pair()
 # A model, and how many nodes it has when it is fused.
 FUSED = {
     "a pair that isn't adjacent": (
-        Pair(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z),
+        paired(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z),
         5,
     ),
     "a layer between": (nn.Sequential(CONV, nn.ReLU(), NORM), 5),
     "in the other order": (nn.Sequential(NORM, CONV), 4),
-    "a value that is used twice": (Pair(lambda model, x: model.norm(y := model.conv(x)) + y), 5),
+    "a value that is used twice": (paired(lambda model, x: model.norm(y := model.conv(x)) + y), 5),
     "without statistics": (nn.Sequential(CONV, nn.BatchNorm2d(3, track_running_stats=False)), 4),
 }
 

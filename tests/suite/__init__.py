@@ -17,7 +17,6 @@ from tests.suite.expect import (
     warns_of,
 )
 from tests.suite.graphs import rows, same_graph
-from tests.suite.implementations import star_import
 from tests.suite.versions import asking_more
 
 __all__ = [
@@ -34,6 +33,5 @@ __all__ = [
     "rows",
     "same_graph",
     "same_numbers",
-    "star_import",
     "warns_of",
 ]
