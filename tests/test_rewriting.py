@@ -26,6 +26,7 @@ from tests.models.rewriting import (
 )
 from tests.suite import equal, holds, is_value, refuses
 from tests.suite.engine import is_graph_module, symbolic_trace
+from tests.zoo import Model
 
 # --- step 1: one node of the pattern, and one of the graph ----------------------------------------
 
@@ -256,7 +257,9 @@ def test_resnet18_is_fused(lesson):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
-    fused = fused_right(lesson, settled(nn.Sequential(*pair(bias=bias))), IMAGES, nodes=3)
+    conv, _ = pair(bias=bias)
+    model = nn.Sequential(conv, nn.BatchNorm2d(3, affine=bias))
+    fused = fused_right(lesson, settled(model), IMAGES, nodes=3)
     equal(list(fused.state_dict()), ["0.weight", "0.bias"])
     holds(is_graph_module(fused), "a GraphModule", got=type(fused))
 
@@ -270,13 +273,25 @@ FUSED = {
     ),
     "a layer between": (nn.Sequential(CONV, nn.ReLU(), NORM), 5),
     "in the other order": (nn.Sequential(NORM, CONV), 4),
+    "a batch norm that is called twice, and its value used twice": (
+        Model(
+            lambda model, x: (y := model.norm(model.conv(x))) * model.norm(model.last(y)),
+            conv=CONV,
+            norm=NORM,
+            last=nn.Conv2d(3, 3, 1),
+        ),
+        5,
+    ),
     "a value that is used twice": (paired(lambda model, x: model.norm(y := model.conv(x)) + y), 5),
-    "without statistics": (nn.Sequential(CONV, nn.BatchNorm2d(3, track_running_stats=False)), 4),
+    "without statistics": (
+        nn.Sequential(CONV, nn.BatchNorm2d(3, track_running_stats=False), *pair()),
+        5,
+    ),
 }
 
 
 @pytest.mark.parametrize("case", FUSED)
-def test_only_a_pair_whose_value_is_used_once_is_fused(lesson, case):
+def test_a_pair_is_fused_and_other_layers_are_left_alone(lesson, case):
     model, nodes = FUSED[case]
     fused_right(lesson, settled(copy.deepcopy(model)), IMAGES, nodes=nodes)
 
@@ -287,11 +302,12 @@ def test_training_mode_is_refused(lesson):
 
 
 def test_the_model_is_not_changed_and_shares_no_parameters(lesson):
-    model = settled(nn.Sequential(nn.Sequential(*pair()), nn.Conv2d(3, 3, 1)))
-    before = copy.deepcopy(model.state_dict())
+    model = settled(paired(lambda model, x: model.norm(model.conv(model.other(x))) + torch.ones(1)))
+    before, names = copy.deepcopy(model.state_dict()), dir(model)
     ours = set(map(id, lesson.fuse(model).parameters()))
     after = model.state_dict()
     equal(list(after), list(before), hint="fuse a copy")
+    equal(dir(model), names, hint="trace a copy: a trace stores its constants on the model")
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     equal(changed, [], cause=(bool, "the parameters of the model itself were changed"))
     shared = [name for name, each in model.named_parameters() if id(each) in ours]

@@ -348,7 +348,9 @@ NOTHING = (
 )
 
 
-@pytest.mark.parametrize("model", ["Skip", "Frozen", "Early", "Detached", "Perplexity", "Halves"])
+@pytest.mark.parametrize(
+    "model", ["Skip", "InPlace", "Frozen", "Early", "Detached", "Perplexity", "Halves"]
+)
 def test_loss_and_gradients_are_those_of_one_process(lesson, model):
     batch = task(lesson, model)
     stages = engines(lesson, batch)
