@@ -16,7 +16,6 @@ from tests.models.capture import (
     Cached,
     Catches,
     Net,
-    Twice,
     WithLinear,
     aten,
     exports,
@@ -38,7 +37,7 @@ from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions
 from tests.suite.versions import that_run
-from tests.zoo import SMALL, resnet18
+from tests.zoo import SMALL, Model, resnet18
 
 NO_LINE = (
     lambda error: error is not None and "test_capture.py" not in str(error),
@@ -379,7 +378,8 @@ def test_a_function_is_the_root_of_its_nodes(lesson):
 
 
 def called_twice():
-    return Twice(), torch.ones(1, 2)
+    inner = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    return Model(lambda model, x: model.inner(model.inner(x)), inner=inner), torch.ones(1, 2)
 
 
 def test_a_second_call_has_a_number(lesson):
@@ -408,25 +408,17 @@ def test_a_call_that_fails_leaves_the_stack(lesson):
 
 def test_a_module_that_is_not_in_the_tree_leaves_the_stack_alone(lesson):
     hidden = nn.Tanh()
-
-    class Hides(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(2, 2)
-
-        def forward(self, x):
-            return self.linear(hidden(x))
-
+    hides = Model(lambda model, x: model.linear(hidden(x)), linear=nn.Linear(2, 2))
     found = [
         [(path, kind.rpartition(".")[2]) for path, kind in stack.values()]
-        for stack in stacks(watched(lesson, nn.Sequential(Hides(), nn.ReLU()), torch.ones(1, 2)))
+        for stack in stacks(watched(lesson, nn.Sequential(hides, nn.ReLU()), torch.ones(1, 2)))
     ]
     root = ("", "Sequential")
     cause = (
         lambda first: ("", "Tanh") in first,
         "the module without a path took the place of the model: repeat the last item",
     )
-    equal(found[0], [root, ("0", "Hides")], cause=cause)
+    equal(found[0], [root, ("0", "Model")], cause=cause)
     equal(found[-1], [root, ("1", "ReLU")], hint="take off what you put on, for any module")
 
 
@@ -616,16 +608,12 @@ def test_flat_says_what_each_placeholder_is(lesson):
 
 
 def test_a_constant_that_only_an_unused_node_reads_is_no_input(lesson):
-    class Reads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear, self.plain = nn.Linear(2, 2), torch.ones(2)
+    def reads(model, x):
+        model.plain + 1
+        return model.linear(x)
 
-        def forward(self, x):
-            self.plain + 1
-            return self.linear(x)
-
-    flat = lesson.capture_flat(Reads(), (torch.ones(2),))
+    model = Model(reads, linear=nn.Linear(2, 2), plain=torch.ones(2))
+    flat = lesson.capture_flat(model, (torch.ones(2),))
     equal(flat.names, {"p_linear_weight": "linear.weight", "p_linear_bias": "linear.bias"})
     equal(list(flat.state), ["linear.weight", "linear.bias"])
 

@@ -11,7 +11,6 @@ from torch import nn
 from kata.torchvision_compat import torchvision
 from tests.models.rewriting import (
     IMAGES,
-    Pair,
     becomes,
     calls,
     fused_right,
@@ -23,6 +22,7 @@ from tests.models.rewriting import (
     settled,
     tanh,
     twice,
+    with_pair,
 )
 from tests.suite import equal, holds, is_value, refuses
 from tests.suite.engine import is_graph_module, symbolic_trace
@@ -262,7 +262,7 @@ def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
 
 
 def test_a_pair_need_not_be_adjacent_in_the_graph(lesson):
-    model = Pair(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z)
+    model = with_pair(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z)
     fused_right(lesson, settled(model), IMAGES, nodes=5)
 
 
@@ -273,7 +273,7 @@ def test_layers_that_are_not_a_pair_are_left_alone(lesson):
 
 
 def test_a_convolution_whose_value_is_used_twice_is_not_fused(lesson):
-    model = Pair(lambda model, x: model.norm(y := model.conv(x)) + y)
+    model = with_pair(lambda model, x: model.norm(y := model.conv(x)) + y)
     fused_right(lesson, settled(model), IMAGES, nodes=5)
 
 

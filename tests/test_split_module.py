@@ -410,15 +410,9 @@ def test_a_call_replaces_the_nodes_of_its_partition(lesson):
 
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_buffer_is_saved_if_it_was_before(lesson, saved):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("table", torch.ones(2))
-
-        def forward(self, x):
-            return self.table * x.neg()
-
-    m = symbolic_trace(Model())
+    m = symbolic_trace(
+        zoo.Model(lambda model, x: model.table * x.neg(), table=nn.Buffer(torch.ones(2)))
+    )
     m.register_buffer("table", m.table, persistent=saved)
     split = stitched(lesson, m, "0: x table -> mul")
     equal("table" in split.state_dict(), saved, hint="`keep_persistence` sees to it")

@@ -59,6 +59,19 @@ def specimen(*shapes: tuple[int, ...], **kwargs: object) -> Callable[[type], typ
     return enter
 
 
+class Model(nn.Module):
+    """A function of the model, which has these parts, and of an input."""
+
+    def __init__(self, function: Callable, **parts: object):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
 class Pair(NamedTuple):
     left: object
     right: object

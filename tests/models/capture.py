@@ -211,17 +211,6 @@ class Net(nn.Module):
         return self.tail(self.head(x))
 
 
-class Twice(nn.Module):
-    """A module inside another, called twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-
-    def forward(self, x):
-        return self.inner(self.inner(x))
-
-
 class Catches(nn.Module):
     """A model that goes on after an error in one of its modules."""
 

@@ -32,7 +32,7 @@ from tests.models.capture import (
 from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions, export, specs_are_copied
-from tests.zoo import Pair, classifier
+from tests.zoo import Model, Pair, classifier
 
 pytestmark = pytest.mark.stretch
 
@@ -332,24 +332,19 @@ def test_a_function_that_holds_no_tensor_may_be_an_argument(lesson):
     same_numbers(captured(torch.relu, torch.ones(2)), torch.full((2,), 2.0))
 
 
-class ReadsARow(nn.Module):
-    """Keeps a part of its weight in a list."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-        self.rows = [self.linear.weight[0]]
-
-    def forward(self, x):
-        return self.linear(x) * self.rows[0]
+def reads_a_row():
+    """A model that keeps a part of its weight in a list."""
+    linear = nn.Linear(4, 4)
+    row = lambda model, x: model.linear(x) * model.rows[0]
+    return Model(row, linear=linear, rows=[linear.weight[0]])
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch reads it to make a fake tensor
 def test_a_tensor_that_was_made_of_a_parameter_is_no_constant_of_a_program(lesson):
-    trains_as_eager(lesson, ReadsARow(), torch.rand(2, 4))
+    trains_as_eager(lesson, reads_a_row(), torch.rand(2, 4))
     for make in (lesson.program, lesson.capture_flat):
         with refuses(lesson.CaptureError, "[4]", "parameter", "make it in forward"):
-            make(ReadsARow(), (torch.rand(2, 4),))
+            make(reads_a_row(), (torch.rand(2, 4),))
 
 
 def test_a_parameter_is_one_while_a_model_is_captured(lesson):
@@ -361,16 +356,11 @@ def test_a_parameter_is_one_while_a_model_is_captured(lesson):
 
 
 def test_a_state_that_is_no_buffer_is_refused(lesson):
-    class Counts(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.seen = torch.zeros(1)
+    def counts(model, x):
+        model.seen = model.seen + 1
+        return x * model.seen
 
-        def forward(self, x):
-            self.seen = self.seen + 1
-            return x * self.seen
-
-    model = Counts()
+    model = Model(counts, seen=torch.zeros(1))
     with refuses(lesson.CaptureError, "seen", "register it as a buffer"):
         lesson.capture(model, (torch.ones(1),))
     same_numbers(model.seen, torch.zeros(1))
@@ -378,17 +368,12 @@ def test_a_state_that_is_no_buffer_is_refused(lesson):
 
 @pytest.mark.beyond("fake tensors stay there")
 def test_what_a_model_keeps_in_its_containers_is_taken_out_again(lesson):
-    class Keeps(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.named, self.nested, self.box = {}, ([],), Box(None)
+    def keeps(model, x):
+        model.latest = model.named["x"] = model.box.tensor = x * 2
+        model.nested[0].append(model.box.tensor)
+        return x
 
-        def forward(self, x):
-            self.latest = self.named["x"] = self.box.tensor = x * 2
-            self.nested[0].append(self.box.tensor)
-            return x
-
-    model = Keeps()
+    model = Model(keeps, named={}, nested=([],), box=Box(None))
     lesson.capture(model, (torch.ones(1),))
     equal((model.named, model.nested, model.box.tensor), ({}, ([],), None))
     holds(not hasattr(model, "latest"), "no attribute that the model hadn't")
@@ -468,17 +453,12 @@ def test_a_backward_is_captured_with_its_forward(lesson, table):
 
 
 def test_a_parameter_that_is_frozen_or_unused_has_no_gradient(lesson):
-    class Partly(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.used = nn.Parameter(torch.ones(2))
-            self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
-            self.unused = nn.Parameter(torch.ones(2))
-
-        def forward(self, x):
-            return (x * self.used * self.frozen).sum()
-
-    model = Partly()
+    model = Model(
+        lambda model, x: (x * model.used * model.frozen).sum(),
+        used=nn.Parameter(torch.ones(2)),
+        frozen=nn.Parameter(torch.ones(2), requires_grad=False),
+        unused=nn.Parameter(torch.ones(2)),
+    )
     _, gradients = run(lesson.capture_joint(model, (torch.ones(2),)), model, torch.ones(2))
     same_numbers(gradients, [torch.ones(2), None])
 

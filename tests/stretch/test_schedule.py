@@ -6,6 +6,7 @@ import socket
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import dropout
 
 from tests.models.schedule import (
     MODELS,
@@ -25,6 +26,7 @@ from tests.models.schedule import (
 )
 from tests.suite import equal, holds, refuses, same_numbers
 from tests.suite.engine import symbolic_trace
+from tests.zoo import Model
 
 # torch's 1F1B refuses fewer micro-batches than stages.
 COMPARED = [
@@ -232,17 +234,12 @@ def test_a_model_that_returns_no_single_number_is_refused(lesson, model, words):
         step(lesson, model, (FOUR,))
 
 
-class Drop(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Parameter(torch.ones(64)), nn.Parameter(torch.ones(64))
-
-    def forward(self, x):
-        return nn.functional.dropout(x * self.a).mean() + nn.functional.dropout(x * self.b).mean()
-
-
 def test_each_stage_and_each_step_draws_numbers_of_its_own(lesson):
-    model, batch = Drop(), (torch.ones(2, 64),)
+    a, b = (nn.Parameter(torch.ones(64)) for _ in range(2))
+    model = Model(
+        lambda model, x: dropout(x * model.a).mean() + dropout(x * model.b).mean(), a=a, b=b
+    )
+    batch = (torch.ones(2, 64),)
     first = step(lesson, model, batch)[1]
     model.zero_grad()
     second = step(lesson, model, batch)[1]

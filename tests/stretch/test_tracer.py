@@ -172,18 +172,11 @@ def test_concrete_arguments_are_passed_to_create_args_for_root(lesson):
 
 
 def test_operations_in_place_are_refused_if_the_tracer_is_asked(lesson):
-    class Strict(lesson.Tracer):
-        check_mutable_operations = True
-
+    tracer, x = lesson.Tracer(), torch.ones(2)
+    tracer.check_mutable_operations = True
     with refuses(RuntimeError, "mutable", cause="nodes are made past `TracerBase`'s check"):
-        Strict().trace(lambda x: torch.relu_(x))
-
-
-def test_a_container_of_a_class_of_its_own_isnt_taken_for_an_operation_in_place(lesson):
-    class Strict(lesson.Tracer):
-        check_mutable_operations = True
-
-    tracer, x = Strict(), torch.ones(2)
+        tracer.trace(lambda x: torch.relu_(x))
+    # A container of a class of its own isn't one.
     graph = tracer.trace(CONTAINERS["OrderedDict"])
     same_numbers(torch.fx.GraphModule(tracer.root, graph)(x)["b"], [x + 1])
     holds(tracer.check_mutable_operations, "the tracer checks the next node again", got=False)
@@ -250,18 +243,13 @@ def test_a_module_without_the_function_to_trace_is_refused(lesson, method):
 
 
 def test_a_module_that_replaces_another_during_a_trace_is_refused(lesson):
-    class Replaces(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.step = nn.ReLU()
-
-        def forward(self, x):
-            x = self.step(x)
-            self.step = nn.Tanh()
-            return self.step(x)
+    def replaces(model, x):
+        x = model.step(x)
+        model.step = nn.Tanh()
+        return model.step(x)
 
     with refuses(NameError, cause="two modules were recorded under one path"):
-        lesson.Tracer().trace(Replaces())
+        lesson.Tracer().trace(zoo.Model(replaces, step=nn.ReLU()))
 
 
 @pytest.mark.beyond("torch leaves the module stack, the counts and the scopes as they were")
@@ -462,44 +450,34 @@ def came_from_a_proxy(error: Exception) -> bool:
 # --- shapes, metadata, copies ---------------------------------------------------------------------
 
 
-class Shaped(nn.Module):
-    """Branches on what is known of a parameter's shape."""
+def by_shape(model, x):
+    """Branch on what is known of a parameter's shape."""
+    weight = model.weight
+    known = [*weight.shape, *weight.size(), weight.dim(), weight.ndim]
+    known += [weight.numel(), weight.nelement()]
+    return x * weight if known == [3, 2, 3, 2, 2, 2, 6, 6] else x
 
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(3, 2))
 
-    def forward(self, x):
-        weight = self.weight
-        known = [*weight.shape, *weight.size(), weight.dim(), weight.ndim]
-        known += [weight.numel(), weight.nelement()]
-        return x * weight if known == [3, 2, 3, 2, 2, 2, 6, 6] else x
+def shaped():
+    return zoo.Model(by_shape, weight=nn.Parameter(torch.rand(3, 2)))
 
 
 def test_shapes_of_parameters_are_numbers_if_the_tracer_is_asked(lesson):
-    same_trace(lesson, Shaped, param_shapes_constant=True)
-
-
-class WithProxies:
-    """A tracer's mixin: the proxies are the lesson's."""
-
-    make_proxy: Callable
-
-    def proxy(self, node):
-        return self.make_proxy(node, self)
+    same_trace(lesson, shaped, param_shapes_constant=True)
 
 
 def with_own_proxies(lesson, **options):
     """A tracer of the lesson whose proxies are those of the lesson `proxy`, not torch's."""
-    is_torchs = lesson.Tracer is torch.fx.Tracer
-    make = torch.fx.Proxy if is_torchs else reference_of("proxy").Proxy
-    return type("Tracer", (WithProxies, lesson.Tracer), {"make_proxy": make})(**options)
+    tracer = lesson.Tracer(**options)
+    if lesson.Tracer is not torch.fx.Tracer:
+        tracer.proxy = lambda node: reference_of("proxy").Proxy(node, tracer)
+    return tracer
 
 
 @pytest.mark.unasked
 def test_shapes_of_parameters_are_numbers_with_other_proxies_too(lesson):
-    graph = with_own_proxies(lesson, param_shapes_constant=True).trace(Shaped())
-    same_graph(graph, torch.fx.Tracer(param_shapes_constant=True).trace(Shaped()))
+    graph = with_own_proxies(lesson, param_shapes_constant=True).trace(shaped())
+    same_graph(graph, torch.fx.Tracer(param_shapes_constant=True).trace(shaped()))
 
 
 @pytest.mark.unasked

@@ -47,6 +47,7 @@ from tests.models.unflatten import (
 )
 from tests.suite import equal, holds, lines_run, refuses, same_numbers
 from tests.suite.programs import export, exported, program_of
+from tests.zoo import Model
 
 FUNCTIONAL_TOO = pytest.mark.parametrize(
     "functional", [False, True], ids=["in place", "functional"]
@@ -65,13 +66,8 @@ class Switch(nn.Module):
         return self.left(x) if left else self.right(x)
 
 
-class CalledForBoth(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.switch = Switch()
-
-    def forward(self, x):
-        return self.switch(self.switch(x, True), False)
+def called_for_both():
+    return Model(lambda model, x: model.switch(model.switch(x, True), False), switch=Switch())
 
 
 @pytest.mark.beyond("torch replaces the first part of the call by the second")
@@ -93,7 +89,7 @@ def test_objects_and_sparse_tensors_are_restored(lesson):
 
 @pytest.mark.beyond("torch doesn't compare which submodule a body calls")
 def test_bodies_that_call_other_children_differ(lesson):
-    like_eager(lesson, CalledForBoth, x())
+    like_eager(lesson, called_for_both, x())
 
 
 @pytest.mark.beyond("torch registers the state of a module once more below `path@1`")
@@ -333,7 +329,7 @@ def test_a_preserved_module_can_be_swapped_for_the_eager_one(lesson):
 
 
 def test_the_calls_of_a_preserved_module_take_turns(lesson):
-    tree = lesson.unflatten(program_of(CalledForBoth, x(), preserve=("switch",)))
+    tree = lesson.unflatten(program_of(called_for_both, x(), preserve=("switch",)))
     equal(
         [type(tree.switch).__name__, [name for name, _ in tree.named_modules()]],
         ["InterpreterModuleDispatcher", ["", "switch", "switch.left", "switch.right"]],
@@ -370,7 +366,7 @@ def test_a_dispatched_module_keeps_its_buffers(lesson):
 
 
 def test_a_swapped_module_gets_constants_too(lesson):
-    model, program = exported(CalledForBoth, x(), preserve=("switch",))
+    model, program = exported(called_for_both, x(), preserve=("switch",))
     tree = lesson.unflatten(program)
     tree.switch = model.switch = Switch()
     same_numbers(tree(x()), model(x()))
@@ -384,31 +380,13 @@ class Hides(nn.Module):
         return x + 1
 
 
-class UsesHidden(nn.Module):
-    """Uses a value that another module keeps."""
-
-    def __init__(self, hides: nn.Module):
-        super().__init__()
-        self.hides = [hides]
-
-    def forward(self, x):
-        return x * self.hides[0].hidden[0]
-
-
-class HandsOver(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.hides = Hides()
-        self.uses = UsesHidden(self.hides)
-
-    def forward(self, x):
-        return self.uses(self.hides(x))
-
-
 @pytest.mark.beyond("torch accepts it, and the tree returns wrong numbers")
 @pytest.mark.parametrize("preserve", ["hides", "uses"])
 def test_a_value_that_goes_around_a_signature_is_refused(lesson, preserve):
-    program = export(HandsOver(), x(), preserve=(preserve,))
+    hides = Hides()
+    uses = Model(lambda model, x: x * model.kept_by[0].hidden[0], kept_by=[hides])
+    model = Model(lambda model, x: model.uses(model.hides(x)), hides=hides, uses=uses)
+    program = export(model, x(), preserve=(preserve,))
     with refuses(RuntimeError, f"'{preserve}'", "neither an argument nor a result"):
         lesson.unflatten(program)
 
@@ -547,22 +525,10 @@ def test_a_tree_can_be_traced_with_placeholders_for_its_arguments(lesson, trace)
     same_numbers(traced(x(), x() * 2), tree(x(), x() * 2))
 
 
-class Called(nn.Module):
-    """Has one child with a name."""
-
-    def __init__(self, name):
-        super().__init__()
-        self.name = name
-        setattr(self, name, nn.Tanh())
-
-    def forward(self, x):
-        return getattr(self, self.name)(x)
-
-
 @pytest.mark.beyond("torch raises an error about something else")
 @pytest.mark.parametrize("name", ["graph", "graph_module", "finalize", "input_placeholders"])
 def test_a_name_that_the_tree_needs_is_refused(lesson, name):
-    program = export(Called(name), x())
+    program = export(Model(lambda model, x: getattr(model, name)(x), **{name: nn.Tanh()}), x())
     with refuses(ValueError, repr(name), "rename it"):
         lesson.unflatten(program)
 
