@@ -239,7 +239,7 @@ def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
 
 @pytest.mark.parametrize(
     ("model", "stages", "kind"),
-    [("Skip", 3, torch.Tensor), ("Halves", 4, tuple)],
+    [("skip", 3, torch.Tensor), ("halves", 4, tuple)],
     ids=["several values", "one tuple"],
 )
 def test_what_a_stage_made_is_found_by_its_nodes(lesson, model, stages, kind):
@@ -252,7 +252,7 @@ def test_what_a_stage_made_is_found_by_its_nodes(lesson, model, stages, kind):
 
 
 def test_each_value_is_sent_to_each_stage_that_uses_it(lesson):
-    first, *_ = engines(lesson, task(lesson, "Early", microbatches=1))
+    first, *_ = engines(lesson, task(lesson, "early", microbatches=1))
     first.forward(0)
     sent = {(value, user) for _, value, user, _ in first.channel.sent}
     equal(sent, {*first.sends}, hint="send it once to each user: see `sends`")
@@ -286,7 +286,7 @@ def test_each_micro_batch_has_its_share_of_the_gradient(lesson):
 
 
 def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
-    batch = task(lesson, "Halves", stages=2, microbatches=1)
+    batch = task(lesson, "halves", stages=2, microbatches=1)
     stages = engines(lesson, batch)
     for action in (stages[0].forward, stages[1].forward, stages[1].backward):
         action(0)
@@ -311,7 +311,7 @@ def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
 
 
 def test_the_stage_of_the_loss_has_the_losses(lesson):
-    stages = engines(lesson, task(lesson, "Perplexity"))
+    stages = engines(lesson, task(lesson, "perplexity"))
     missed = lambda error: error.args[0] is stages[0].loss
     cause = (missed, "here the last stage doesn't make the loss: look whether `loss` was made")
     with noting(cause=cause, on=(KeyError,)):
@@ -328,7 +328,7 @@ def test_the_stage_of_the_loss_has_the_losses(lesson):
 
 
 def test_a_tensor_that_requires_no_gradient_has_no_entry(lesson):
-    stages = engines(lesson, task(lesson, "Frozen", microbatches=1))
+    stages = engines(lesson, task(lesson, "frozen", microbatches=1))
     run(stages, lesson.gpipe(3, 1))
     sent = stages[0].channel.sent.items()
     equal(
@@ -348,7 +348,7 @@ NOTHING = (
 )
 
 
-@pytest.mark.parametrize("model", ["Skip", "Frozen", "Early", "Detached", "Perplexity", "Halves"])
+@pytest.mark.parametrize("model", ["skip", "frozen", "early", "detached", "perplexity", "halves"])
 def test_loss_and_gradients_are_those_of_one_process(lesson, model):
     batch = task(lesson, model)
     stages = engines(lesson, batch)
@@ -596,7 +596,7 @@ def test_threads_compute_what_one_process_does(lesson):
 
 
 def test_threads_have_the_autocast_of_their_caller(lesson):
-    batch, seen = task(lesson, "Row", stages=2, microbatches=2), []
+    batch, seen = task(lesson, "row", stages=2, microbatches=2), []
     batch.stages[1].module.register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         lesson.train_step(batch.gm, batch.stages, batch.batch, order=lesson.gpipe, microbatches=2)
