@@ -14,7 +14,6 @@ from torch.utils._pytree import tree_leaves
 from tests.models.capture import (
     Block,
     Cached,
-    Catches,
     Net,
     WithLinear,
     aten,
@@ -37,7 +36,7 @@ from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions
 from tests.suite.versions import that_run
-from tests.zoo import SMALL, Model, resnet18
+from tests.zoo import SMALL, Model, Survives, resnet18
 
 NO_LINE = (
     lambda error: error is not None and "test_capture.py" not in str(error),
@@ -395,13 +394,12 @@ def test_a_module_with_two_paths_has_the_first_one(lesson):
 
 def test_a_call_that_fails_leaves_the_stack(lesson):
     recorder = lesson.Recorder({})
-    recorder.run(Catches(), (torch.ones(1, 2),), {})
-    first = next(iter(stacks(recorder.graph)))
-    holds(
-        [path for path, _ in first.values()] == [""],
-        "the addition after the error to belong only to the root",
-        got=first,
-        cause=(lambda first: "fails" in str(first), "the module that failed is still in the stack"),
+    recorder.run(Survives(), (torch.ones(1, 2),), {})
+    (stack,) = stacks(recorder.graph)
+    equal(
+        [path for path, _ in stack.values()],
+        [""],
+        cause=(is_value(["", "child"]), "the module that failed is still in the stack"),
         hint="with `always_call=True`, the hook also runs after an error",
     )
 
@@ -468,9 +466,9 @@ def test_the_hooks_of_the_model_run(lesson):
 
 
 def test_after_an_error_the_model_can_still_be_captured(lesson):
-    model, before = Catches(), hooks()
-    with pytest.raises(ValueError, match="as it should"):
-        lesson.capture(model.fails, (torch.ones(1, 2),))
+    model, before = Survives(), hooks()
+    with pytest.raises(LookupError, match="on purpose"):
+        lesson.capture(model.child, (torch.ones(1, 2),))
     equal(hooks(), before, hint="remove the hooks in a `finally`")
     holds(not isinstance(model(torch.ones(1, 2)), FakeTensor), "a real tensor")
     equal(torch.backends.mha.get_fastpath_enabled(), True)

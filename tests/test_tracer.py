@@ -21,7 +21,6 @@ from tests.models.tracer import (
     same_trace,
 )
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph, same_numbers
-from tests.suite.versions import that_run
 
 torch_says = torch.fx._symbolic_trace.is_fx_symbolic_tracing
 
@@ -518,16 +517,6 @@ def test_a_model_is_traced_in_its_current_mode(lesson):
 @pytest.mark.parametrize("name", zoo.SMALL)
 def test_the_graph_of_a_small_model_is_the_same_as_torchs(lesson, name):
     same_trace(lesson, lambda: zoo.SMALL[name]().model)
-
-
-@pytest.mark.parametrize("name", that_run(zoo.SMALL))
-def test_a_traced_small_model_computes_the_same(lesson, name):
-    specimen = zoo.SMALL[name]()
-    same_numbers(
-        lesson.symbolic_trace(specimen.model)(*specimen.inputs, **specimen.kwargs),
-        zoo.SMALL[name]().eager(),
-        hint="print the generated code: `print(symbolic_trace(model).code)`",
-    )
 
 
 def test_a_traced_function_with_a_constant_computes_the_same(lesson):

@@ -211,27 +211,6 @@ class Net(nn.Module):
         return self.tail(self.head(x))
 
 
-class Catches(nn.Module):
-    """A model that goes on after an error in one of its modules."""
-
-    def __init__(self):
-        super().__init__()
-        self.fails = Fails()
-        self.linear = nn.Linear(2, 2)
-
-    def forward(self, x):
-        try:
-            self.fails(x)
-        except ValueError:
-            x = x + 1
-        return self.linear(x)
-
-
-class Fails(nn.Module):
-    def forward(self, x):
-        raise ValueError("as it should")
-
-
 class WithLinear(nn.Module):
     """A linear layer, then a function of its result and of the input."""
 

@@ -22,26 +22,6 @@ class Scaled(nn.Module):
         return torch.neg(self.child(torch.exp(x)) * self.weight)
 
 
-class Fails(nn.Module):
-    def forward(self, x):
-        raise LookupError("on purpose")
-
-
-class Survives(nn.Module):
-    """Goes on after its child has failed."""
-
-    def __init__(self):
-        super().__init__()
-        self.child = Fails()
-
-    def forward(self, x):
-        try:
-            x = self.child(x)
-        except LookupError:
-            x = torch.exp(x)
-        return x
-
-
 def plain(model: object) -> Graph:
     """The graph that torch's own tracer records."""
     return torch.fx.Tracer().trace(model)

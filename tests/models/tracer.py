@@ -51,11 +51,6 @@ def restored() -> bool:
     return nn.Module.__call__ is ORIGINAL_CALL and nn.Module.__getattr__ is ORIGINAL_GETATTR
 
 
-class Failing(nn.Module):
-    def forward(self, x):
-        raise ValueError
-
-
 class Waiting(nn.Module):
     """A model that lets another thread run in the middle of its trace."""
 

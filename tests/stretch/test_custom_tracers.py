@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.fx import Graph, Proxy
 
-from tests.models.custom_tracers import Scaled, Survives, traced_paths
+from tests.models.custom_tracers import Scaled, traced_paths
 from tests.suite import equal, is_value, same_graph
-from tests.zoo import Model
+from tests.zoo import Model, Survives
 
 
 @pytest.mark.parametrize("name", ["ModulePathTracer", "LowerReluTracer", "TaggingTracer"])

@@ -26,7 +26,6 @@ from tests import random_models, zoo
 from tests.models.create_arg import HoldsMany
 from tests.models.tracer import (
     META,
-    Failing,
     Waiting,
     call_targets,
     restored,
@@ -255,8 +254,8 @@ def test_a_module_that_replaces_another_during_a_trace_is_refused(lesson):
 @pytest.mark.beyond("torch leaves the module stack, the counts and the scopes as they were")
 def test_a_failed_trace_leaves_no_stack_no_counts_and_no_scopes(lesson):
     tracer, fresh = lesson.Tracer(), lesson.Tracer()
-    with refuses(ValueError, cause="the error in forward was swallowed"):
-        tracer.trace(nn.Sequential(nn.Sequential(nn.ReLU(), Failing())))
+    with refuses(LookupError, cause="the error in forward was swallowed"):
+        tracer.trace(nn.Sequential(nn.Sequential(nn.ReLU(), zoo.Fails())))
     graphs = [each.trace(zoo.SMALL["DeepNesting"]().model) for each in (tracer, fresh)]
     same_graph(*graphs, meta=META)
     equal(
