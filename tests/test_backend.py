@@ -305,14 +305,7 @@ def test_the_shape_of_a_kernel_is_that_of_its_loop(lesson):
 def test_a_single_node_is_a_partition_that_is_not_fused(lesson):
     module = flat(lesson, lambda x: torch.relu(x).mm(x).mm(x).tanh(), torch.ones(3, 3))
     found = [(operators(each), each.is_fused) for each in lesson.kernels(module)]
-    equal(
-        found,
-        [(["relu"], False), (["mm"], False), (["mm"], False), (["tanh"], False)],
-        cause=(
-            lambda got: (["mm", "mm"], True) in got,
-            "two nodes that no loop can run are in one kernel: each is a partition of its own",
-        ),
-    )
+    equal(found, [(["relu"], False), (["mm"], False), (["mm"], False), (["tanh"], False)])
 
 
 def test_a_kernel_knows_what_enters_and_what_leaves(lesson):
@@ -375,11 +368,7 @@ def neighbours(x, y):
     ids=["a chain", "a norm and a softmax", "after a reduction", "neighbours"],
 )
 def test_one_loop_runs_all_that_it_can(lesson, function, args, count):
-    equal(
-        counts(lesson, function, *args),
-        [count],
-        cause=(lambda got: len(got) > 1, "one loop can run all of them"),
-    )
+    equal(counts(lesson, function, *args), [count])
 
 
 @pytest.mark.parametrize(
@@ -433,15 +422,8 @@ def test_a_value_from_before_a_write_is_computed_before_it(lesson):
 def test_a_node_that_uses_a_row_waits_for_the_next_pass(lesson, function, expected):
     kernel = only_kernel(lesson, function, *inputs(4, 3))
     found = [[node.name for node in nodes] for nodes in lesson.phases(kernel)]
-    fewest = len(expected)
-    equal(
-        found,
-        expected,
-        cause=[
-            (lambda got: len(got) > fewest, "there are more passes than needed"),
-            (lambda got: len(got) < fewest, "a node uses a row before the pass has computed it"),
-        ],
-    )
+    early = (len(found) < len(expected), "a node uses a row before the pass has computed it")
+    equal(found, expected, cause=early)
 
 
 def test_a_row_from_outside_is_there_in_the_first_pass(lesson):
@@ -531,7 +513,6 @@ def test_a_value_per_column_is_kept_for_a_later_pass(lesson, function, expected)
                 lambda got: {*got} < {*expected},
                 "a later pass needs the value, and its variable is gone at the next column",
             ),
-            (lambda got: {*got} > {*expected}, "no later pass needs the value"),
         ],
     )
 
@@ -541,13 +522,10 @@ def test_a_reduction_takes_a_step_for_each_column(lesson):
     equal(
         [line for name in ("sum_1", "amax") for line in writer.in_loop(nodes[name])],
         ["s_sum_1 += v_exp;", "s_amax = max_(s_amax, v_mul);"],
-        cause=[
-            (
-                lambda got: not all(";" in line for line in got),
-                "a statement of C ends with a semicolon",
-            ),
-            (lambda got: "+=" in str(got[1:]), "each reduction has its own step, in `REDUCTIONS`"),
-        ],
+        cause=(
+            lambda got: "+=" in str(got[1:]),
+            "each reduction has its own step, in `REDUCTIONS`",
+        ),
     )
 
 

@@ -41,11 +41,7 @@ def orders_of(lesson, *texts: str):
 
 
 def test_gpipe_runs_all_forwards_then_all_backwards(lesson):
-    equal(
-        printed(lesson.gpipe(2, 3)),
-        ["0F0 0F1 0F2 0B0 0B1 0B2", "1F0 1F1 1F2 1B0 1B1 1B2"],
-        cause=(lambda got: len(got) == 3, "there is one order per micro-batch, not per stage"),
-    )
+    equal(printed(lesson.gpipe(2, 3)), ["0F0 0F1 0F2 0B0 0B1 0B2", "1F0 1F1 1F2 1B0 1B1 1B2"])
 
 
 @pytest.mark.parametrize(
@@ -116,10 +112,6 @@ def test_an_action_starts_when_its_worker_is_free_and_its_input_is_there(lesson)
             [("0F0", 0), ("0F1", 1), ("0B0", 4), ("0B1", 7)],
             [("1F0", 1), ("1B0", 2), ("1F1", 4), ("1B1", 5)],
         ],
-        cause=[
-            (lambda got: got[0][2][1] == 2, "0B0 doesn't wait for 1B0"),
-            (lambda got: got[1][0][1] == 0, "1F0 doesn't wait for 0F0"),
-        ],
     )
 
 
@@ -164,13 +156,7 @@ def test_a_deadlock_names_each_action_and_what_it_waits_for(lesson, texts, pairs
     with refuses(
         RuntimeError,
         *(f"{user} waits for {needed}" for user, needed in pairs),
-        cause=[
-            (lambda got: got is None, "a timeline was returned, though an action waits forever"),
-            (
-                lambda got: all(f"{needed} waits for {user}" in str(got) for user, needed in pairs),
-                "the pairs are the wrong way round: first what is needed, then what waits for it",
-            ),
-        ],
+        cause="a timeline was returned, though an action waits forever",
         hint="they wait in a circle, or for an action that is in no order",
     ):
         lesson.simulate(orders_of(lesson, *texts))
@@ -213,7 +199,7 @@ def test_a_stage_knows_what_crosses_its_borders_and_computes_its_part(lesson):
     equal(
         [names(each) for each in (first.inputs, first.outputs, second.inputs, second.outputs)],
         [["x"], ["relu"], ["relu", "y"], ["tanh"]],
-        cause=(lambda got: not any(got), "no value crosses yet: `collect_crossings`"),
+        hint="`collect_crossings`",
     )
     x, y = torch.rand(3), torch.rand(3)
     holds(first.module is not None, "a module in each stage", hint="`build_submodule`")
@@ -226,10 +212,10 @@ def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
     equal(
         [(stage.number, names(stage.nodes)) for stage in stages],
         [(0, ["relu"]), (1, ["add", "mul"])],
-        cause=[
-            (lambda got: (7, ["relu"]) in got, "the number is the callback's"),
-            (lambda got: got[0][1] == ["add", "mul"], "the stages aren't sorted by what they need"),
-        ],
+        cause=(
+            is_value([(0, ["add", "mul"]), (1, ["relu"])]),
+            "they aren't sorted by what they need",
+        ),
         hint="`order_partitions`, then `enumerate`",
     )
 
@@ -303,8 +289,6 @@ def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
                 not any(each.requires_grad for each in sent["F", "split"]),
                 "what was sent requires no gradient: send what the module returned, not detached",
             ),
-            (lambda got: len(got) == 1 and got[0] is not None, "`None` was left out of the list"),
-            (lambda got: len(got) == 1, "there is one entry per value, not per tensor in it"),
             (lambda got: got[0] is not None, "zeros aren't `None`: the tensor has no gradient"),
         ],
     )
@@ -322,7 +306,6 @@ def test_the_stage_of_the_loss_has_the_losses(lesson):
         all(isinstance(loss, torch.Tensor) and not loss.requires_grad for loss in losses[1]),
         "tensors without history",
         got=losses[1],
-        cause=(lambda got: isinstance(got[0], float), "a number was kept, not a tensor"),
         hint="a loss with history keeps all activations alive: `detach` it",
     )
 
@@ -394,7 +377,6 @@ def test_a_tensor_arrives_as_if_it_came_from_another_machine(lesson):
         got=arrived["made"],
         cause=[
             (lambda got: got is made, "no copy arrives: change each tensor in a tuple or dict"),
-            (lambda got: not got.requires_grad, "no tensor that arrives requires a gradient"),
             (lambda got: not got.is_leaf, "the tensor arrives with its history: `detach` it"),
         ],
     )
@@ -464,7 +446,7 @@ def test_receive_waits_until_the_value_is_there_and_takes_it_out(lesson):
         ],
         hint="`wait_for` in `receive`, and `notify_all` in `send`",
     )
-    equal([*box.values], keys[2:], cause=(lambda got: len(got) == 3, "the values are still there"))
+    equal([*box.values], keys[2:])
 
 
 def test_a_worker_that_waits_leaves_the_processor_to_others(lesson):
