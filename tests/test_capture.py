@@ -15,7 +15,6 @@ from tests.models.capture import (
     Block,
     Cached,
     Net,
-    WithLinear,
     aten,
     exports,
     hooks,
@@ -30,6 +29,7 @@ from tests.models.capture import (
     stacks,
     trains_as_eager,
     watched,
+    with_linear,
     written_as_eager,
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
@@ -500,7 +500,7 @@ TRAINED = (written_through_a_row, detached)
 
 @pytest.mark.parametrize("body", TRAINED, ids=lambda each: each.__name__)
 def test_what_was_captured_trains_like_the_model(lesson, body):
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @by_chance(12)

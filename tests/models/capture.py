@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten
 from tests.suite import equal, holds, same_numbers
 from tests.suite.chance import function_of, several, showing
 from tests.suite.programs import export
+from tests.zoo import Model
 
 aten = torch.ops.aten
 
@@ -211,17 +212,10 @@ class Net(nn.Module):
         return self.tail(self.head(x))
 
 
-class WithLinear(nn.Module):
+def with_linear(body: Callable[[Tensor, Tensor], Tensor]) -> Model:
     """A linear layer, then a function of its result and of the input."""
-
-    def __init__(self, body: Callable[[Tensor, Tensor], Tensor]):
-        super().__init__()
-        torch.manual_seed(0)
-        self.linear = nn.Linear(4, 4)
-        self.body = body
-
-    def forward(self, x):
-        return self.body(self.linear(x), x)
+    torch.manual_seed(0)
+    return Model(lambda model, x: body(model.linear(x), x), linear=nn.Linear(4, 4))
 
 
 class Cached(nn.Module):

@@ -16,7 +16,6 @@ from tests.models.capture import (
     Block,
     Cached,
     Net,
-    WithLinear,
     as_make_fx,
     aten,
     operators,
@@ -27,6 +26,7 @@ from tests.models.capture import (
     same_operators,
     same_stacks,
     trains_as_eager,
+    with_linear,
     written_as_eager,
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
@@ -136,7 +136,7 @@ UNTRACKED = (straight_through, averaged_under_no_grad, force)
 
 @pytest.mark.parametrize("body", TRAINED.values(), ids=TRAINED)
 def test_what_was_captured_trains_like_the_model(lesson, body):
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @pytest.mark.beyond("aten.copy has no derivative")
@@ -146,7 +146,7 @@ def test_a_copy_has_a_derivative(lesson):
         z[:, 1] = y[:, 0]
         return z * y
 
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @pytest.mark.beyond("the derivative of aten.as_strided_scatter is wrong")
@@ -156,13 +156,13 @@ def test_a_write_through_as_strided_has_a_derivative(lesson):
         z.as_strided((2,), (5,)).mul_(3)
         return z * y
 
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @pytest.mark.beyond("make_fx records nothing of torch.no_grad")
 @pytest.mark.parametrize("body", UNTRACKED, ids=lambda each: each.__name__)
 def test_no_gradient_passes_what_autograd_did_not_follow(lesson, body):
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @pytest.mark.parametrize("make", [partial(nn.GRUCell, 4), nn.BatchNorm1d], ids=["gru", "norm"])
@@ -233,14 +233,14 @@ REFUSED = {
 def test_what_a_graph_gets_wrong_is_refused_with_the_line(lesson, words):
     body = REFUSED[words]
     with refuses(lesson.CaptureError, "test_capture.py", body.__name__, words):
-        lesson.capture(WithLinear(body), (torch.rand(2, 4),))
+        lesson.capture(with_linear(body), (torch.rand(2, 4),))
     equal(COUNTER.tolist(), [0.0])
 
 
 def test_under_no_grad_a_graph_is_for_running_only_and_less_is_refused(lesson):
     with torch.no_grad():
         for body in (clamped_under_no_grad, custom_function):
-            runs_as_eager(lesson.capture, WithLinear(body), torch.rand(2, 4))
+            runs_as_eager(lesson.capture, with_linear(body), torch.rand(2, 4))
 
 
 def halves():
@@ -372,7 +372,7 @@ scaled.register_autograd(lambda ctx, gradient: gradient * 14)
 
 
 def test_a_custom_operator_keeps_its_derivative(lesson):
-    trains_as_eager(lesson, WithLinear(lambda y, x: scaled(y)), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(lambda y, x: scaled(y)), torch.rand(2, 4))
 
 
 @pytest.mark.parametrize("transform", [torch.vmap, lambda each: torch.func.grad(each)])
