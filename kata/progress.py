@@ -23,15 +23,28 @@ NO_RESULT = (End.STOPPED, End.BROKEN)
 NEEDS = {lesson.name: lesson.needs for lesson in COURSE}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Workspace:
-    """A learner's folders: the lessons, and what the runner keeps."""
+    """A learner's folder of lessons; what the runner keeps is next to it."""
 
     lessons: Path
-    memory: Path
+
+    @property
+    def memory(self) -> Path:
+        return self.lessons.parent / ".kata"
 
 
-HERE = Workspace(STUBS, ROOT / ".kata")
+HERE = Workspace(STUBS)
+
+
+@contextlib.contextmanager
+def working_in(lessons: Path) -> Iterator[Workspace]:
+    """Let the block's commands work on the lessons in another folder."""
+    before, HERE.lessons = HERE.lessons, lessons
+    try:
+        yield HERE
+    finally:
+        HERE.lessons = before
 
 
 # --- the learner's files
@@ -85,9 +98,9 @@ def write(target: Path, content: bytes) -> None:
     target.write_bytes(content)
 
 
-def shown(path: Path) -> str:
+def short_path(path: Path) -> str:
     """A path as the learner knows it: relative to the repository, if it is inside."""
-    root = HERE.memory.parent
+    root = HERE.lessons.parent
     return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
@@ -228,7 +241,7 @@ class Standing(NamedTuple):
     def is_done(self) -> bool:
         return self.state in PASSED
 
-    def shown(self, part: str) -> str:
+    def counts(self, part: str) -> str:
         """The counts of the core or the stretch; empty where there are none to show."""
         count = Count() if self.is_pristine else getattr(self.result, part, Count())
         return str(count) if count.planned else ""

@@ -22,7 +22,6 @@ from kata import progress
 from kata.commands.watch import BUSY, Saves, Watch
 from kata.judge import Judge
 from kata.paths import CORES
-from kata.progress import Workspace
 from kata.steps import steps_of_functions
 from kata.terminal import open_console
 from lessons import NAMES
@@ -36,12 +35,14 @@ LONGEST = 120.0
 def main(arguments: argparse.Namespace) -> None:
     """Print the median and the 95th percentile of each lesson, in seconds."""
     print(f"{'lesson':<16}{'first failure':>18}{'green core':>18}   (p50, p95 in s)")
-    with tempfile.TemporaryDirectory() as folder, Judge() as judge:
-        lessons = Path(folder).resolve() / "lessons"
-        write(lessons)
-        progress.HERE = Workspace(lessons, lessons.parent / ".kata")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        progress.working_in(Path(folder).resolve() / "lessons") as place,
+        Judge() as judge,
+    ):
+        write(place.lessons)
         for lesson in arguments.lessons or NAMES:
-            with contextlib.closing(Saves(lessons)) as saves:
+            with contextlib.closing(Saves(place.lessons)) as saves:
                 console = open_console(stream=io.StringIO())
                 watch = Watch(judge, console, saves, lesson)
                 until_quiet(watch)

@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
     shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
     write_page(shown.picture, file)
     console = open_console()
-    for line in (*shown.says, f"written to {file}"):
+    for line in (*shown.says, f"written to {progress.short_path(file)}"):
         console.print(harmless(line), soft_wrap=True)
     if not arguments.no_open:
         webbrowser.open(file.resolve().as_uri())
@@ -143,7 +143,7 @@ def place(error: Exception) -> str:
     """The last lines of the lessons and of the model that an error came through."""
     last = {Path(each.filename): each for each in traceback.extract_tb(error.__traceback__)}
     return "".join(
-        f"\n  {progress.shown(file)}:{each.lineno}: {each.line}"
+        f"\n  {progress.short_path(file)}:{each.lineno}: {each.line}"
         for file, each in last.items()
         if file.is_file() and not any(map(file.is_relative_to, OTHERS))
     )

@@ -65,7 +65,7 @@ def next_hint(lesson: str, step: int = 0) -> str:
     hints, file = hints_of(lesson, step), progress.HERE.memory / "hints" / lesson
     if step:
         file = file.with_name(f"{lesson}-{step}")
-    before, count = shown(file), len(hints)
+    before, count = number_shown(file), len(hints)
     number = min(before + 1, count)
     # The hint is shown even if the memory can't be written.
     with contextlib.suppress(OSError):
@@ -77,7 +77,7 @@ def next_hint(lesson: str, step: int = 0) -> str:
     return f"{again}Hint {number} of {count}: {hint.title}\n\n{hint.text}\n\n{left}"
 
 
-def shown(file: Path) -> int:
+def number_shown(file: Path) -> int:
     """Return how many hints were shown so far."""
     try:
         return max(0, int(file.read_text(encoding="ascii")))

@@ -35,7 +35,7 @@ def table(rows: list[Standing]) -> Table:
     for heading in ("lesson", "state", "core", "stretch", "minutes"):
         grid.add_column(heading, justify="right" if heading == "minutes" else "left", no_wrap=True)
     for row in rows:
-        counts = (row.shown("core"), row.shown("stretch"))
+        counts = (row.counts("core"), row.counts("stretch"))
         minutes = str(row.lesson.minutes or "")
         style = row.state if row.is_done else None
         grid.add_row(row.lesson.name, state(row), *counts, minutes, style=style)

@@ -34,7 +34,7 @@ def reset(lesson: str, console: Console) -> int:
     write(file_of(lesson), stub(lesson))
     show_prose(console, f"lessons/{lesson}.py is its stub again")
     if has_copy:
-        show_prose(console, f"yours is kept in {progress.shown(copy_of(lesson))}")
+        show_prose(console, f"yours is kept in {progress.short_path(copy_of(lesson))}")
         show_prose(console, f"`kata reset {lesson} --undo` brings it back")
     return 0
 

@@ -16,7 +16,6 @@ from watchfiles import PythonFilter, watch
 from kata import progress
 from kata.arguments import add_lesson, add_step, check_step
 from kata.judge import Judge, Request, Run
-from kata.progress import Workspace
 from kata.showing import show_failure, show_green, show_rest, show_score
 from kata.terminal import open_console, show_labelled
 from kata.verdict import PASSED, Report, Verdict
@@ -39,11 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Watch until the learner quits."""
-    if arguments.lessons:
-        folder = arguments.lessons.resolve()
-        progress.HERE = Workspace(folder, folder.parent / ".kata")
     check_step([arguments.lesson] if arguments.lesson else (), arguments.step)
-    with Judge() as judge, contextlib.closing(Saves(progress.HERE.lessons.resolve())) as saves:
+    folder = (arguments.lessons or progress.HERE.lessons).resolve()
+    with (
+        progress.working_in(folder),
+        Judge() as judge,
+        contextlib.closing(Saves(folder)) as saves,
+    ):
         Watch(judge, open_console(), saves, arguments.lesson, arguments.step).watch()
     return 0
 

@@ -37,13 +37,15 @@ def a_learner(*lessons: str) -> Iterator[Workspace]:
     Args:
         lessons: Those whose stubs are there; of none, all are.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        place = Workspace(Path(folder, "lessons"), Path(folder, ".kata"))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        progress.working_in(Path(folder, "lessons")) as place,
+        mock.patch.dict(os.environ, COLUMNS="80"),
+    ):
+        os.environ.pop("FORCE_COLOR", None)  # no colours unless it is a terminal
         for name, text in pristine(lessons).items():
             write(place.lessons / name, text.encode())
-        with mock.patch.object(progress, "HERE", place), mock.patch.dict(os.environ, COLUMNS="80"):
-            os.environ.pop("FORCE_COLOR", None)  # no colours unless it is a terminal
-            yield place
+        yield place
 
 
 @cache

@@ -138,4 +138,4 @@ def test_the_page_is_opened_in_the_browser(learner, monkeypatch):
     played = play("graph", SMALL, "--impl", "torch")
     (file,) = (learner.memory / "graphs").iterdir()
     assert opened == [file.as_uri()]
-    assert f"written to {file}" in played.screen
+    assert f"written to .kata/graphs/{file.name}" in played.screen

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kata import progress
+from kata.paths import suites
 from kata.stubs import stub
 from tests.project.stage import play, solve, turn_green
+from tests.project.submissions import STARRED
 from tests.suite.answers import run_suite
 
 CORE = "tests/test_path_of_module.py"
@@ -15,21 +17,23 @@ def change(lesson: str, line: str) -> None:
         file.write(line)
 
 
-def test_pytest_remembers_a_core_that_is_green_and_nothing_of_a_part(learner):
-    solve("path_of_module")
+class CtrlC:
+    def pytest_runtest_logfinish(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_pytest_remembers_what_whole_files_say_and_nothing_of_a_part(learner):
+    progress.file_of("path_of_module").write_text(STARRED)
+    run_suite(CORE, plugins=[CtrlC()])
     for part in (("--step=1", CORE), ("-k", "root", CORE), (f"{CORE}::test_x",)):
         run_suite(*part)
-        assert progress.recall("path_of_module") is None
+    assert progress.recall("path_of_module") is None
     run_suite(CORE)
     assert progress.is_yours("path_of_module")
     assert progress.recall("path_of_module").state == "done"
-
-
-def test_pytest_leaves_a_star_as_it_was(learner):
-    turn_green("path_of_module")
-    before = progress.recall("path_of_module")
-    run_suite(CORE)
-    assert progress.recall("path_of_module") == before
+    for files in (suites("path_of_module"), [CORE]):  # without the stretch, the star stays
+        run_suite(*files)
+        assert progress.recall("path_of_module").state == "starred"
 
 
 def test_pytest_and_check_lend_what_is_written_and_was_never_green(learner, warm):

@@ -17,11 +17,12 @@ import torch
 
 from kata.comparing import ADDRESS
 from kata.paths import ROOT
+from kata.showing import LINES, fitted
 from kata.stubs import stub
+from kata.terminal import clipped
 from lessons import NAMES
 from tests.suite.expect import WIDTH, Mismatch, is_misspelling, labelled
 
-LINES = 25
 OF_LESSONS = ("lessons.", "solutions.")
 FRAMES = 3
 ANSWERS = ROOT / "tests" / "answers"
@@ -36,7 +37,7 @@ LONGEST_TEXT = 20_000
 
 
 def explain(error: BaseException, folder: Path, module: ModuleType | None = None) -> str:
-    """The failure in at most 25 lines of 80 columns.
+    """The failure in at most 25 lines of 80 columns: of a longer text, its beginning and end.
 
     Args:
         error: What the test, or the import of the lesson, raised.
@@ -44,7 +45,8 @@ def explain(error: BaseException, folder: Path, module: ModuleType | None = None
         module: The lesson, if it could be imported.
     """
     linecache.checkcache()
-    return "\n".join(clipped(itertools.chain(lines_about(error, folder), about_helpers(module))))
+    lines = "\n".join([*lines_about(error, folder), *about_helpers(module)]).split("\n")
+    return "\n".join(clipped(line, WIDTH) for line in fitted(lines, LINES))
 
 
 def about_helpers(module: ModuleType | None) -> Iterator[str]:
@@ -221,14 +223,6 @@ def is_below(filename: str | None, folder: Path) -> bool:
         return False
     path = Path(filename)
     return path.is_relative_to(folder) or path.is_relative_to(ANSWERS)
-
-
-def clipped(lines: Iterator[str]) -> list[str]:
-    """At most 25 lines of 80 columns, saying so where something was cut."""
-    kept = [line for text in lines for line in text.split("\n")]
-    if len(kept) > LINES:
-        kept = [*kept[: LINES - 1], f"… {len(kept) - LINES + 1} more lines"]
-    return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in kept]
 
 
 # --- a lesson that can't be imported ------------------------------------------------------------

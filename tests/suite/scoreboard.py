@@ -40,19 +40,27 @@ def pytest_terminal_summary(
     if config.stash[SUBJECT].is_learners and not order_of(config):
         verdicts = list(verdicts_of(terminalreporter, config.stash[LOADER]))
         show(terminalreporter, verdicts)
-        remember(verdicts, config)
+        if is_whole(terminalreporter):
+            remember(verdicts, config.stash.get(HASHES, {}))
         if left_out := config.stash.get(LEFT_OUT, 0):
             terminalreporter.line(f"left out: {left_out} slow; `-m slow` runs them")
 
 
-def remember(verdicts: list[Verdict], config: pytest.Config) -> None:
-    """Keep which cores are green, if the run was of whole suites: others use these lessons now."""
-    is_part = config.option.keyword or config.option.markexpr or config.stash[SUBJECT].step
-    if is_part or any("::" in each for each in config.args):
-        return
+def is_whole(terminal: pytest.TerminalReporter) -> bool:
+    """Return whether the run was of whole files, and came to their end."""
+    config, session = terminal.config, terminal._session
+    ended = {each.nodeid for name in CATEGORIES for each in terminal.stats.get(name, ())}
+    is_part = config.stash[SUBJECT].step or terminal.stats.get("deselected")
+    is_part = is_part or any("::" in each for each in config.args)
+    return not is_part and session is not None and len(ended) == session.testscollected
+
+
+def remember(verdicts: list[Verdict], hashes: dict[str, str]) -> None:
+    """Keep what was said of the learner's files: others use the lessons that are green now."""
     for verdict in verdicts:
-        if verdict.lesson in config.stash.get(HASHES, {}):
-            progress.remember_green(verdict, config.stash[HASHES][verdict.lesson])
+        if verdict.lesson in hashes:
+            keep = progress.remember if all(verdict.planned) else progress.remember_green
+            keep(verdict, hashes[verdict.lesson])
 
 
 def show(terminal: pytest.TerminalReporter, verdicts: list[Verdict]) -> None:
