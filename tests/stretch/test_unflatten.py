@@ -24,16 +24,13 @@ from tests.models.unflatten import (
     REAL,
     Aliased,
     Block,
-    CalledDifferently,
-    CountedTwice,
     Nested,
     Owner,
     Steps,
     Subtract,
-    Tied,
-    TwoNames,
-    UsesSeveral,
     UsesSizes,
+    called_differently,
+    counted_twice,
     interrupted_program,
     like_eager,
     one_block,
@@ -41,7 +38,10 @@ from tests.models.unflatten import (
     steps,
     subtraction,
     three_and_one,
+    tied,
     training_norms,
+    two_names,
+    uses_several,
     without_unused_specs,
     x,
 )
@@ -94,7 +94,7 @@ def test_bodies_that_call_other_children_differ(lesson):
 
 @pytest.mark.beyond("torch registers the state of a module once more below `path@1`")
 def test_a_module_with_several_bodies_has_its_state_once(lesson):
-    run = like_eager(lesson, CalledDifferently, x())
+    run = like_eager(lesson, called_differently, x())
     equal(list(run.tree.state_dict()), list(run.eager.state_dict()))
 
 
@@ -146,10 +146,10 @@ def saved_and_loaded(program: ExportedProgram) -> ExportedProgram:
 
 @pytest.mark.filterwarnings("ignore:The given buffer is not writable")  # from torch 2.11's load
 def test_the_ties_of_a_program_that_was_loaded_are_kept(lesson):
-    tree = lesson.unflatten(saved_and_loaded(export(Tied(), x(), strict=True)))
-    tied = tree.decoder.get_submodule("0")
-    holds(tree.encoder.weight is tied.weight, "one parameter under both names")
-    equal([node.target for node in tied.graph.find_nodes(op="get_attr")], ["weight"])
+    tree = lesson.unflatten(saved_and_loaded(export(tied(), x(), strict=True)))
+    layer = tree.decoder.get_submodule("0")
+    holds(tree.encoder.weight is layer.weight, "one parameter under both names")
+    equal([node.target for node in layer.graph.find_nodes(op="get_attr")], ["weight"])
 
 
 @pytest.mark.beyond("torch copies two views of one storage one by one")
@@ -246,7 +246,7 @@ def shapes(graph: torch.fx.Graph) -> list[object]:
 
 
 def test_calls_have_the_shapes_of_their_results(lesson):
-    one, two = (lesson.unflatten(program_of(model, x())) for model in (Block, UsesSeveral))
+    one, two = (lesson.unflatten(program_of(model, x())) for model in (Block, uses_several))
     equal([shapes(one.graph), shapes(two.graph)], [[(2, 3)] * 3, [[(2, 3), (2, 3)], *[(2, 3)] * 4]])
 
 
@@ -479,7 +479,7 @@ def test_a_dispatcher_starts_again_after_an_exception(lesson):
 
 TREES = pytest.mark.parametrize(
     ("model", "preserve"),
-    [(CalledDifferently, ()), (CallsSwappable, PRESERVED)],
+    [(called_differently, ()), (CallsSwappable, PRESERVED)],
     ids=["several bodies", "dispatched"],
 )
 
@@ -644,14 +644,14 @@ def core_test(name: str, **options: object) -> object:
     [
         *(
             core_test("test_it_runs_like_the_eager_model", model=model, strict=True)
-            for model in (CalledDifferently, Tied, TwoNames, Owner, CountedTwice)
+            for model in (called_differently, tied, two_names, Owner, counted_twice)
         ),
         # torch lists aliases in another order
         pytest.param(lambda lesson: like_eager(lesson, Aliased, x(), strict=True), id="aliases"),
         core_test("test_structured_results_equal_the_eager_ones", strict=True),
         core_test("test_sizes_cross_submodules", strict=True),
         core_test("test_batch_norm_updates_its_statistics", functional=True),
-        core_test("test_it_runs_like_the_eager_model", model=CountedTwice, functional=True),
+        core_test("test_it_runs_like_the_eager_model", model=counted_twice, functional=True),
         core_test("test_inputs_and_buffers_are_mutated", functional=True),
         core_test("test_the_program_isnt_changed", functional=True),
         core_test("test_the_program_isnt_changed", preserve=("counter",)),
