@@ -158,12 +158,7 @@ SPELLINGS = [
 
 
 def random_chain(chance: Random, call: str) -> str:
-    """The text of up to ten calls, each followed by operations with constants.
-
-    Args:
-        chance: What decides.
-        call: How a function is called: ``torch.{}(x)``, or as a method.
-    """
+    """The text of up to ten calls, such as ``torch.{}(x)``, and operations with constants."""
     lines = ["def forward(x):"]
     for _ in several(chance, 10):
         name, spelling = chance.choice([*STEPS]), chance.choice(SPELLINGS)

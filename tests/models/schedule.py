@@ -170,16 +170,7 @@ WRITES = {
 
 
 class Task(NamedTuple):
-    """A traced model, its stages and inputs, and the numbers that one process computes.
-
-    Attributes:
-        gm: The traced model.
-        stages: Its stages.
-        batch: Its arguments.
-        inputs: The value of each placeholder, per micro-batch.
-        loss: The mean loss.
-        gradients: The gradients of the parameters that get one, by name.
-    """
+    """A traced model, its stages, a batch and its micro-batches, and what one process computes."""
 
     gm: Any
     stages: list[Any]
@@ -227,15 +218,10 @@ def same_gradients(
 
 
 class Post:
-    """A channel for engines that run one after the other; it never waits.
-
-    Attributes:
-        there: What was sent and not yet received.
-        sent: The value of every message.
-    """
+    """A channel for engines that run one after the other; it never waits."""
 
     def __init__(self) -> None:
-        self.there: dict[Any, Any] = {}
+        self.there: dict[Any, Any] = {}  # sent, and not yet received
         self.sent: dict[Any, Any] = {}
 
     def send(self, message: Any, value: Any) -> None:

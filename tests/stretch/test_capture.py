@@ -243,33 +243,21 @@ def test_under_no_grad_a_graph_is_for_running_only_and_less_is_refused(lesson):
             runs_as_eager(lesson.capture, with_linear(body), torch.rand(2, 4))
 
 
-def halves():
-    whole = torch.arange(4.0)
-    return whole[:2], whole[2:]
-
-
-class HasAView(nn.Module):
+def has_a_view(x):
     """A buffer that is written, and then a view of it that isn't registered is read."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("memory", torch.zeros(2))
-        self.view = self.memory[:1]
-
-    def forward(self, x, y):
-        self.memory.add_(1)
-        return self.view * x
+    memory = torch.zeros(2)
+    writes = lambda model, x: (model.memory.add_(1), model.view * x)
+    return Model(writes, memory=nn.Buffer(memory), view=memory[:1]), (x[:1],)
 
 
-def adds(x, y):
-    x.add_(1)
-    return x * y
-
-
-@pytest.mark.parametrize("model", [adds, HasAView()], ids=["arguments", "view"])
-def test_a_write_to_tensors_that_share_memory_is_refused(lesson, model):
+@pytest.mark.parametrize(
+    "make",
+    [lambda x: (lambda x, y: x.add_(1) * y, (x[:2], x[2:])), has_a_view],
+    ids=["arguments", "view"],
+)
+def test_a_write_to_tensors_that_share_memory_is_refused(lesson, make):
     with refuses(lesson.CaptureError, "test_capture.py", "share memory", cause="it was recorded"):
-        lesson.capture(model, halves())
+        lesson.capture(*make(torch.arange(4.0)))
 
 
 class Box:

@@ -27,14 +27,6 @@ def branching(x, flag, scale=2):
     return x * scale if flag else x - scale
 
 
-def masked(x, mask=None):
-    return x if mask is None else x * mask
-
-
-def first_and_others(x, *others):
-    return x - others[0]
-
-
 def nested(x, flag):
     return x["left"] + x["both"][0] * x["both"][1] if flag else x
 
@@ -59,10 +51,10 @@ class TakesAPair(nn.Module):
 
 CONCRETE = {
     "a flag and a number": (branching, {"flag": False, "scale": 3}),
-    "None": (masked, {"mask": None}),
+    "None": (lambda x, mask=None: x if mask is None else x * mask, {"mask": None}),
     "a tuple": (branching, (PH, True, 3)),
     "a tuple for a module": (Branching(), (PH, True, 3)),
-    "two of any number": (first_and_others, (PH, PH)),
+    "two of any number": (lambda x, *others: x - others[0], (PH, PH)),
     "three of any number for a module": (AnyNumber(), (PH, PH, PH)),
     "containers": (nested, {"x": {"left": PH, "both": (PH, PH)}, "flag": True}),
     "a container for a module": (TakesAPair(), {"x": [PH, PH]}),

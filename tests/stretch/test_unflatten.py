@@ -154,18 +154,13 @@ def test_the_ties_of_a_program_that_was_loaded_are_kept(lesson):
 
 @pytest.mark.beyond("torch copies two views of one storage one by one")
 def test_views_of_one_storage_see_each_others_mutation(lesson):
-    class Window(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("memory", torch.zeros(6))
-            self.register_buffer("head", self.memory[:3])
-            self.tail = self.memory[3:]
+    def writes(model, x):
+        model.memory.add_(1)
+        return x * model.head + model.tail
 
-        def forward(self, x):
-            self.memory.add_(1)
-            return x * self.head + self.tail
-
-    run = like_eager(lesson, Window(), x(), runs=1)
+    memory = nn.Buffer(torch.zeros(6))
+    model = Model(writes, memory=memory, head=nn.Buffer(memory[:3]), tail=memory[3:])
+    run = like_eager(lesson, model, x(), runs=1)
     same_numbers(run.tree(x()), run.eager(x()))
 
 
@@ -382,18 +377,11 @@ def test_a_value_that_goes_around_a_signature_is_refused(lesson, preserve):
         lesson.unflatten(program)
 
 
-class Handed(nn.Module):
-    """Hands its buffer to modules that write it, and to one that reads it."""
-
-    def __init__(self):
-        super().__init__()
-        self.parts = nn.ModuleList([Adds(), Subtract(), Adds()])
-        self.register_buffer("total", torch.ones(()))
-
-    def forward(self, x):
-        for part in self.parts:
-            x = part(x, self.total)
-        return x
+def hands_on(model, x):
+    """Hand the buffer to each module."""
+    for part in model.parts:
+        x = part(x, model.total)
+    return x
 
 
 class Adds(nn.Module):
@@ -404,8 +392,10 @@ class Adds(nn.Module):
 
 @FUNCTIONAL_TOO
 def test_a_buffer_is_handed_to_several_preserved_modules(lesson, functional):
+    parts = nn.ModuleList([Adds(), Subtract(), Adds()])
+    model = Model(hands_on, parts=parts, total=nn.Buffer(torch.ones(())))
     preserve = ("parts.0", "parts.1", "parts.2")
-    like_eager(lesson, Handed(), x(), preserve=preserve, functional=functional)
+    like_eager(lesson, model, x(), preserve=preserve, functional=functional)
 
 
 @pytest.mark.beyond("torch's tree fails when it runs")
