@@ -45,7 +45,6 @@ def recorded(recorder_class: Any, function: Callable[[], object], table: Any = N
 
 
 def watched(lesson, model: nn.Module, x: Tensor, table: Any = None) -> Any:
-    """The graph that a recorder makes of a model's run."""
     recorder = lesson.Recorder(table or {})
     recorder.finish(recorder.run(model, (x,), {}))
     return recorder.graph
@@ -155,7 +154,6 @@ def exports(make: Callable[[], tuple[Any, ...]]) -> Any:
 
 
 def stacks(graph: Any) -> list[dict]:
-    """The module stacks of the calls of a graph, in order."""
     calls = [node for node in graph.nodes if node.op == "call_function"]
     return [dict(node.meta["nn_module_stack"]) for node in calls]
 

@@ -72,12 +72,10 @@ def target_of(tracer, value: object) -> str | NameError:
 
 
 def is_refused(got: object) -> bool:
-    """Return whether a ``NameError`` came instead of a path."""
     return isinstance(got, NameError)
 
 
 def is_constant(got: object) -> bool:
-    """Return whether the path is that of a new constant."""
     return isinstance(got, str) and got.startswith("_tensor_constant")
 
 

@@ -40,13 +40,11 @@ def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
 
 
 def traced_paths(lesson, model: nn.Module) -> dict[str, str | None]:
-    """The paths that a new tracer records for a model."""
     tracer = lesson.ModulePathTracer()
     return paths(tracer, tracer.trace(model))
 
 
 def all_tagged(graph: Graph, tag: object) -> None:
-    """Fail unless every node has the tag as an attribute."""
     equal(
         [node.name for node in graph.nodes if getattr(node, "tag", None) != tag],
         [],

@@ -163,12 +163,10 @@ def readable(info, model: nn.Module) -> Record:
 
 
 def record(lesson, model: nn.Module, tracer=None) -> Record:
-    """Return the record that a new watcher makes of a model."""
     return readable(watched(lesson.ExecOrderTracer(), model, tracer), model)
 
 
 def golden(name: str) -> Record:
-    """Return the record that torch's own watcher made of a model."""
     return records()[name]
 
 
@@ -194,7 +192,6 @@ def same_record(actual: Record, expected: Record) -> None:
 
 
 def same_names(field: str, actual: object, expected: object, *, cause: Any = ()) -> None:
-    """Fail unless one field of a record holds the same names in the same order."""
     causes = [(FOREIGN in actual, f"`{field}` names another model: the record is shared")]
     causes += [cause] if cause else []
     causes += [(sorted(actual) == sorted(expected), f"the order in `{field}` differs")]
@@ -203,7 +200,6 @@ def same_names(field: str, actual: object, expected: object, *, cause: Any = ())
 
 
 def same_usages(user: str, actual: list, expected: list) -> None:
-    """Fail unless the usages of one module are the same."""
     ours, theirs = ([used for used, _ in usages] for usages in (actual, expected))
     if ours == theirs:
         hint = "a call lists its parameters by their names in the called module, and an operation "

@@ -72,8 +72,6 @@ def parent_of(child: nn.Module, *compute: Callable) -> tuple[Parent, GraphModule
 
 
 class Runs(nn.Module):
-    """A function as a module."""
-
     def __init__(self, function: Callable):
         super().__init__()
         self.function = function
@@ -125,7 +123,6 @@ class Stateful(nn.Module):
 
 
 def deep() -> nn.Module:
-    """Modules inside modules inside modules."""
     return nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), Stateful()))
 
 

@@ -22,7 +22,6 @@ X = torch.linspace(0.1, 0.9, 5, dtype=torch.float64)
 
 
 def undone(lesson, model: Callable, x: Tensor = X) -> None:
-    """Fail unless the inverse returns the model's input."""
     result = model(x)
     computes(lesson.invert(model), result, x)
 
@@ -92,7 +91,6 @@ def seed_example(x: Tensor) -> Tensor:
 
 
 def numbers_of(model: nn.Module) -> dict[str, list]:
-    """The numbers of a model's parameters and buffers."""
     return {name: tensor.tolist() for name, tensor in model.state_dict().items()}
 
 

@@ -27,8 +27,6 @@ def tanh(x):
 
 
 def twice(new):
-    """A function that uses a result twice."""
-
     def function(a):
         y = new(a)
         return y * y

@@ -196,7 +196,6 @@ def task(lesson, model: str = "skip", *, stages: int = 3, microbatches: int = 4)
 
 
 def gradients(module: nn.Module) -> dict[str, Tensor]:
-    """The gradients that there are, by the names of their parameters."""
     named = module.named_parameters()
     return {name: each.grad.clone() for name, each in named if each.grad is not None}
 
@@ -264,7 +263,6 @@ def run(stages: list[Any], orders: list[list[Any]]) -> list[int]:
 
 
 def loss_of(stages: list[Any]) -> Tensor:
-    """The mean loss of some engines."""
     return torch.stack([loss for engine in stages for loss in engine.losses]).mean()
 
 
@@ -304,7 +302,6 @@ def is_action(each: Any) -> bool:
 def torchrun(
     *words: str, processes: int = 2, place: tuple[str, ...] = ("--standalone",)
 ) -> subprocess.Popen[str]:
-    """Start a program with torchrun."""
     if not dist.is_gloo_available():
         pytest.skip("this torch has no gloo")
     command = [sys.executable, "-m", "torch.distributed.run", *place]

@@ -212,7 +212,6 @@ def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="")
 
 
 def same_split(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:
-    """Compare the outer graphs, and those of the submodules."""
     same_graph(ours.graph, theirs.graph, meta=meta, hint=hint)
     same_submodules(ours, theirs, meta=meta, hint=hint)
 

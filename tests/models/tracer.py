@@ -43,7 +43,6 @@ def is_leaf(lesson, home: str) -> bool:
 
 
 def in_progress(tracer: torch.fx.Tracer) -> list[object]:
-    """The scope, and the keys of the module stack."""
     return [(tracer.scope.module_path, tracer.scope.module_type), list(tracer.module_stack)]
 
 

@@ -153,8 +153,6 @@ def tied():
 
 
 class Counter(nn.Module):
-    """Counts its calls in a buffer."""
-
     def __init__(self):
         super().__init__()
         self.register_buffer("count", torch.zeros(()))
@@ -200,7 +198,6 @@ def calls_of(lesson, program: ExportedProgram, reads: bool = False) -> dict:
 
 
 def shown(calls: list) -> list[tuple[str, list[str]]]:
-    """The names of calls and of their nodes."""
     return [(call.name, [node.name for node in call.nodes]) for call in calls]
 
 
@@ -298,7 +295,6 @@ def root_of(lesson, program: ExportedProgram) -> nn.Module:
 
 
 def subtraction(lesson) -> nn.Module:
-    """A module that subtracts ``right`` from ``left``."""
     graph = torch.fx.Graph()
     left, right = graph.placeholder("left"), graph.placeholder("right")
     graph.output(graph.call_function(torch.sub, (left, right)))
@@ -354,8 +350,6 @@ class Owner(nn.Module):
 
 
 class Follows(nn.Module):
-    """Does what the rule for a turn says."""
-
     def __init__(self, *rules):
         super().__init__()
         self.rules = rules
@@ -434,8 +428,6 @@ Triple = namedtuple("Triple", "first second third")
 
 
 class Structures(nn.Module):
-    """Takes and returns nested structures."""
-
     def __init__(self):
         super().__init__()
         self.block = Block()
@@ -459,8 +451,6 @@ BATCH = {"x": {0: Dim("batch", min=3, max=8)}}
 
 
 class UsesSizes(nn.Module):
-    """Sizes cross from one module to another."""
-
     def __init__(self):
         super().__init__()
         self.reshape = Reshape()

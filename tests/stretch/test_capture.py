@@ -448,7 +448,6 @@ class Tagged(torch.Tensor):
 
 
 def symbolic() -> torch.Tensor:
-    """A tensor with symbolic sizes."""
     return FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.ones(3, 4))
 
 
@@ -607,24 +606,21 @@ MORE = (
 EXPORTED = ("shufflenet_v2_x0_5", "resnet50", "densenet121")
 
 
-def records_as_make_fx(lesson, name: str, table) -> None:
+SLOW = [
+    pytest.param(name, decomposed, marks=pytest.mark.slow)
+    for name in MORE
+    for decomposed in (False, True)
+]
+
+
+@pytest.mark.parametrize(("name", "decomposed"), [*((name, False) for name in MODELS), *SLOW])
+def test_a_model_of_torchvision_has_the_operators_of_make_fx(lesson, name, decomposed):
     assert lesson.Recorder  # torch has none: it would be compared with itself
+    table = default_decompositions() if decomposed else None
     model, inputs, _ = vars(classifier(name)).values()
     with torch.no_grad():
         captured = lesson.capture(model, inputs, table=table)
         same_operators(captured.graph, as_make_fx(model, *inputs, table=table))
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_torchvision_has_the_operators_of_make_fx(lesson, name):
-    records_as_make_fx(lesson, name, None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("decomposed", [False, True], ids=["whole", "decomposed"])
-@pytest.mark.parametrize("name", MORE)
-def test_more_models_of_torchvision_have_the_operators_of_make_fx(lesson, name, decomposed):
-    records_as_make_fx(lesson, name, default_decompositions() if decomposed else None)
 
 
 @pytest.mark.slow

@@ -51,8 +51,6 @@ def test_a_random_tree_with_ties_and_containers_gives_the_graph_of_torch(lesson,
 
 
 class Boxes(list):
-    """A list of a class of its own."""
-
     def __repr__(self):
         return f"Boxes({super().__repr__()})"
 
@@ -472,7 +470,6 @@ def test_preserved_metadata_is_written_on_nodes(lesson):
 
 
 def stack_traces(tracer: torch.fx.Tracer, model: nn.Module) -> dict[str, str]:
-    """The stack trace of each node, by its name."""
     tracer.record_stack_traces = True
     return {node.name: node.stack_trace or "" for node in tracer.trace(model).nodes}
 

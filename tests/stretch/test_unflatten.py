@@ -378,7 +378,6 @@ def test_a_value_that_goes_around_a_signature_is_refused(lesson, preserve):
 
 
 def hands_on(model, x):
-    """Hand the buffer to each module."""
     for part in model.parts:
         x = part(x, model.total)
     return x
