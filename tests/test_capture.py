@@ -160,10 +160,12 @@ def test_what_no_input_leads_to_is_not_detached_in_the_graph(lesson):
 
 
 def test_a_fake_tensor_of_another_run_is_refused(lesson):
-    with FakeTensorMode():
-        foreign = torch.ones(2)
-    with refuses(lesson.CaptureError, cause="the fake tensor was taken for a constant"):
-        recorded(lesson.Recorder, lambda: torch.ones(2) + foreign)
+    recorder = lesson.Recorder({})
+    for mode in (FakeTensorMode(), recorder.fake_mode):
+        with mode:
+            foreign = torch.ones(2)
+        with refuses(lesson.CaptureError, cause="the fake tensor was taken for a constant"):
+            recorder.known(foreign)
 
 
 # --- step 2: break operators into smaller ones ----------------------------------------------------

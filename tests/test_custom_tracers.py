@@ -106,6 +106,7 @@ def test_an_operation_after_a_call_belongs_to_the_caller_again(lesson):
         ["", "child", "child.child", "child", ""],
         cause=[
             (lambda found: not any(found), "the current path never changes"),
+            (lambda found: found[2] == "child", "the node of a leaf has the path of its caller"),
             (lambda found: found[3] == found[2], "after a call, the callee's path is still there"),
             (lambda found: found[3] == "", "after a call, the root's path is restored"),
         ],

@@ -256,13 +256,21 @@ def test_resnet18_is_fused(lesson):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
-    fused = fused_right(lesson, settled(nn.Sequential(*pair(bias=bias))), IMAGES, nodes=3)
+    conv, _ = pair(bias=bias)
+    model = nn.Sequential(conv, nn.BatchNorm2d(3, affine=bias))
+    fused = fused_right(lesson, settled(model), IMAGES, nodes=3)
     equal(list(fused.state_dict()), ["0.weight", "0.bias"])
     holds(is_graph_module(fused), "a GraphModule", got=type(fused))
 
 
 def test_a_pair_need_not_be_adjacent_in_the_graph(lesson):
     model = with_pair(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z)
+    fused_right(lesson, settled(model), IMAGES, nodes=5)
+
+
+def test_a_batch_norm_may_be_called_twice_and_its_value_used_twice(lesson):
+    model = Pair(lambda model, x: (y := model.norm(model.conv(x))) * model.norm(model.last(y)))
+    model.last = nn.Conv2d(3, 3, 1)
     fused_right(lesson, settled(model), IMAGES, nodes=5)
 
 
@@ -279,8 +287,8 @@ def test_a_convolution_whose_value_is_used_twice_is_not_fused(lesson):
 
 def test_a_batch_norm_without_statistics_stays(lesson):
     conv, _ = pair()
-    model = settled(nn.Sequential(conv, nn.BatchNorm2d(3, track_running_stats=False)))
-    fused_right(lesson, model, IMAGES, nodes=4)
+    norm = nn.BatchNorm2d(3, track_running_stats=False)
+    fused_right(lesson, settled(nn.Sequential(conv, norm, *pair())), IMAGES, nodes=5)
 
 
 def test_training_mode_is_refused(lesson):
@@ -289,11 +297,12 @@ def test_training_mode_is_refused(lesson):
 
 
 def test_the_model_is_not_changed_and_shares_no_parameters(lesson):
-    model = settled(nn.Sequential(nn.Sequential(*pair()), nn.Conv2d(3, 3, 1)))
-    before = copy.deepcopy(model.state_dict())
+    model = settled(Pair(lambda model, x: model.norm(model.conv(model.other(x))) + torch.ones(1)))
+    before, names = copy.deepcopy(model.state_dict()), dir(model)
     ours = set(map(id, lesson.fuse(model).parameters()))
     after = model.state_dict()
     equal(list(after), list(before), hint="fuse a copy")
+    equal(dir(model), names, hint="trace a copy: a trace stores its constants on the model")
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     equal(changed, [], cause=(bool, "the parameters of the model itself were changed"))
     shared = [name for name, each in model.named_parameters() if id(each) in ours]

@@ -331,7 +331,9 @@ NOTHING = (
 )
 
 
-@pytest.mark.parametrize("model", ["skip", "frozen", "early", "detached", "perplexity", "halves"])
+@pytest.mark.parametrize(
+    "model", ["skip", "in_place", "frozen", "early", "detached", "perplexity", "halves"]
+)
 def test_loss_and_gradients_are_those_of_one_process(lesson, model):
     batch = task(lesson, model)
     stages = engines(lesson, batch)

@@ -73,6 +73,19 @@ def nothing_is_freed(lesson):
     lesson.last_uses = lambda graph: {node: [] for node in graph.nodes}
 
 
+@wrong("test_the_last_use_is_the_last_one_in_the_graph", says="x is freed by sin, and neg uses it")
+def the_last_user_is_the_one_that_was_added_last(lesson):
+    """Takes the last of ``users``, which are in the order in which the uses were made."""
+
+    @on(lesson)
+    def last_uses(graph):
+        last = {node: [node, *node.users][-1] for node in graph.nodes}
+        return {
+            node: [each for each in (*node.all_input_nodes, node) if last[each] is node]
+            for node in graph.nodes
+        }
+
+
 # --- wrong: modules -------------------------------------------------------------------------------
 
 

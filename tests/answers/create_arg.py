@@ -145,6 +145,25 @@ def a_constant_is_registered(lesson):
         return read(self, name)
 
 
+@wrong("test_a_foreign_parameter_is_refused", says="the model doesn't have became a constant")
+def a_foreign_parameter_is_a_constant(lesson):
+    """Takes every tensor that the model doesn't hold for a constant."""
+
+    @around(lesson.CreateArg)
+    def create_arg(original, self, a):
+        if not isinstance(a, nn.Parameter) or self.path_of_value(a):
+            return original(self, a)
+        path = self.get_fresh_qualname("_tensor_constant")
+        vars(self.root)[path] = a
+        return read(self, path)
+
+
+@wrong("test_an_attribute_is_found_without_being_read", says="a trace may add a node then")
+def an_attribute_is_read_to_find_it(lesson):
+    """Asks ``hasattr``, which reads the attribute through the method that a tracer replaces."""
+    lesson.has_attribute = hasattr
+
+
 # --- right ----------------------------------------------------------------------------------------
 
 

@@ -141,6 +141,35 @@ def keys_by_name(lesson):
         return proxy
 
 
+@wrong(
+    "test_a_shared_module_has_its_first_name_at_each_call",
+    says="`0@1` is a key of the module stack",
+)
+def the_path_is_the_key_of_the_stack(lesson):
+    """Takes the innermost key of the module stack, where a second call has a number."""
+
+    @on(lesson)
+    class ModulePathTracer(lesson.ModulePathTracer):
+        current_module_qualified_name = property(
+            lambda self: next(reversed(self.module_stack), ""), lambda self, path: None
+        )
+
+
+@wrong(
+    "test_an_operation_after_a_call_belongs_to_the_caller_again",
+    says="the node of a leaf has the path of its caller",
+    never="the callee's path is still there",
+)
+def a_leaf_belongs_to_its_caller(lesson):
+    """Changes the path where a module's operations are recorded, and a leaf has none."""
+
+    @around(lesson.ModulePathTracer)
+    def call_module(original, self, m, forward, args, kwargs):
+        if not self.is_leaf_module(m, self.path_of_module(m)):
+            return original(self, m, forward, args, kwargs)
+        return lesson.Tracer.call_module(self, m, forward, args, kwargs)
+
+
 @right(core_only=True)
 def restores_in_a_context_manager(lesson):
     """Keeps a stack of paths, popped by an ``ExitStack``."""

@@ -116,6 +116,33 @@ def forgets_to_recompile(lesson):
             type(gm).recompile = recompile
 
 
+@wrong("test_a_result_that_is_an_earlier_call_is_replaced", says="replace the last call first")
+def replaces_the_first_call_first(lesson):
+    """Erases a call that is the result of a later one."""
+
+    @on(lesson)
+    def inline(recorder):
+        for call, result in zip(recorder.calls, recorder.record(), strict=True):
+            lesson.replace(call.node, result)
+        recorder.gm.recompile()
+        return recorder.gm
+
+
+@wrong(
+    "test_users_that_index_a_known_result_are_replaced_with_the_element",
+    says="a `getitem` is left, although its value is known",
+)
+def keeps_the_indexing_of_a_known_result(lesson):
+    """Puts a tuple in place of the call, and lets ``getitem`` take it apart in each run."""
+
+    @on(lesson)
+    def replace(call, result):
+        for user in list(call.users):
+            put = lambda node: result if node is call else node
+            user.args, user.kwargs = map_arg((user.args, user.kwargs), put)
+        call.graph.erase_node(call)
+
+
 # --- right ----------------------------------------------------------------------------------------
 
 

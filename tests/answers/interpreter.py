@@ -83,6 +83,29 @@ def nothing_is_freed(lesson):
     lesson.last_uses = lambda graph: {}
 
 
+@wrong("test_the_run_ends_at_the_output", says="a node after the output was run")
+def the_run_goes_on_after_the_output(lesson):
+    """Runs all nodes of the graph, and then looks for the value of the output."""
+
+    @on(lesson.Interpreter)
+    def run_nodes(self):
+        for node in self.graph.nodes:
+            self.execute(node)
+        return self.env[self.graph.output_node()]
+
+
+@wrong("test_an_error_keeps_its_type_and_names_its_node", says="raise it again")
+def an_error_becomes_another_one(lesson):
+    """Raises an error of its own, which names the node; the caller can't catch the first one."""
+
+    @around(lesson.Interpreter)
+    def run_node(original, self, n):
+        try:
+            return original(self, n)
+        except Exception as error:
+            raise RuntimeError(f"{n.format_node()} failed: {error}") from error
+
+
 # --- wrong: Transformer, ShapeProp, Profiler ------------------------------------------------------
 
 

@@ -169,6 +169,27 @@ def the_path_is_written_on_the_modules_each_time(lesson):
     searched_by(lesson, search)
 
 
+@wrong("test_a_foreign_module_is_refused", says="NameError")
+def what_is_not_found_has_the_empty_path(lesson):
+    """Begins with the empty path, which is that of the root, and keeps it if nothing is found."""
+
+    @on(lesson.PathOfModule)
+    def path_of_module(self, mod):
+        return next((path for path, each in self.root.named_modules() if each is mod), "")
+
+
+@wrong("test_a_name_without_a_module_is_skipped", says="`register_module(name, None)` is allowed")
+def every_name_has_a_module(lesson):
+    """Goes down to every child, and one may be ``None``."""
+
+    def search(root, mod, path=""):
+        for name, child in root._modules.items():
+            below = f"{path}.{name}".lstrip(".")
+            yield from [below] if child is mod else search(child, mod, below)
+
+    searched_by(lesson, lambda root, mod: [""] if mod is root else search(root, mod))
+
+
 # --- right ----------------------------------------------------------------------------------------
 
 

@@ -111,6 +111,24 @@ def variadic_parameters_are_dropped(lesson):
         return [p for p in original(self, root_fn) if p.kind not in STARS]
 
 
+@wrong("test_every_kind_of_parameter_becomes_one_placeholder", says="in another order")
+def parameters_come_as_they_are_written(lesson):
+    """Leaves ``*args`` before the keyword-only parameters, as in the signature."""
+
+    @on(by_signature_in(lesson))
+    def parameters_of(self, root_fn):
+        return [*inspect.signature(inspect.unwrap(root_fn)).parameters.values()]
+
+
+@wrong("test_an_annotation_becomes_the_type_of_the_node", says="each element is a float")
+def the_elements_type_is_that_of_all(lesson):
+    """Gives the placeholder of ``*rest: float`` the type ``float``."""
+
+    @on(by_signature_in(lesson))
+    def type_of(self, parameter):
+        return None if parameter.annotation is Parameter.empty else parameter.annotation
+
+
 @wrong("test_a_decorated_function_is_seen_through", says="the wrapper's own `*args, **kwargs`")
 def the_wrapper_is_read(lesson):
     """Reads the signature of the outermost function, which takes anything."""

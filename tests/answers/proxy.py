@@ -128,6 +128,18 @@ def the_first_unpacking_of_the_function_counts(lesson):
         return map(self.__getitem__, range(first.argval))
 
 
+@wrong(
+    "test_a_refusal_is_an_error_with_a_reason_that_is_raised",
+    says="nothing in it runs before the first element is requested",
+)
+def the_unpacking_is_a_generator(lesson):
+    """Looks at the caller's code in a generator, whose caller asks for an element."""
+
+    @around(lesson.Proxy)
+    def __iter__(original, self):
+        yield from original(self)
+
+
 # --- right ----------------------------------------------------------------------------------------
 
 

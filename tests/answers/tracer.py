@@ -149,6 +149,27 @@ def a_second_call_has_the_key_of_the_first(lesson):
         return original(self, m, forward, args, kwargs)
 
 
+@wrong(
+    "test_a_call_inside_a_call_of_the_same_module_has_an_entry_of_its_own",
+    says="count a call when it begins, not when it ends",
+)
+def a_call_is_counted_when_it_ends(lesson):
+    """Counts the calls that have ended: a call inside has the key of the one around it."""
+
+    @around(lesson.Tracer)
+    def call_module(original, self, m, forward, args, kwargs):
+        path = self.path_of_module(m)
+
+        def uncounted(*args, **kwargs):
+            self.num_calls[path] -= 1
+            try:
+                return forward(*args, **kwargs)
+            finally:
+                self.num_calls[path] += 1
+
+        return original(self, m, uncounted, args, kwargs)
+
+
 @wrong("test_the_work_is_not_left_to_torchs_tracer", says="`torch.fx.Tracer` did the work")
 def torchs_tracer_is_inherited(lesson):
     """Leaves nothing to write."""
