@@ -269,7 +269,7 @@ def test_a_pair_need_not_be_adjacent_in_the_graph(lesson):
 
 
 def test_a_batch_norm_may_be_called_twice_and_its_value_used_twice(lesson):
-    model = Pair(lambda model, x: (y := model.norm(model.conv(x))) * model.norm(model.last(y)))
+    model = with_pair(lambda model, x: (y := model.norm(model.conv(x))) * model.norm(model.last(y)))
     model.last = nn.Conv2d(3, 3, 1)
     fused_right(lesson, settled(model), IMAGES, nodes=5)
 
@@ -297,7 +297,9 @@ def test_training_mode_is_refused(lesson):
 
 
 def test_the_model_is_not_changed_and_shares_no_parameters(lesson):
-    model = settled(Pair(lambda model, x: model.norm(model.conv(model.other(x))) + torch.ones(1)))
+    model = settled(
+        with_pair(lambda model, x: model.norm(model.conv(model.other(x))) + torch.ones(1))
+    )
     before, names = copy.deepcopy(model.state_dict()), dir(model)
     ours = set(map(id, lesson.fuse(model).parameters()))
     after = model.state_dict()

@@ -19,6 +19,8 @@ def test_options_of_a_plain_tracer_work(lesson, name):
     branches = lambda model, x: x + (1 if model.weight.dim() == 1 else 2)
     model = Model(branches, weight=nn.Parameter(torch.rand(2)))
     tracer = getattr(lesson, name)(param_shapes_constant=True)
+    lost = (is_value(False), "`__init__` doesn't pass on the options it gets")
+    equal(tracer.param_shapes_constant, True, cause=lost)
     same_graph(tracer.trace(model), torch.fx.Tracer(param_shapes_constant=True).trace(model))
 
 
