@@ -50,9 +50,9 @@ def watched(lesson, model: nn.Module, x: Tensor, table: Any = None) -> Any:
     return recorder.graph
 
 
-def runs_as_eager(capture: Any, model: Any, *args: Any, table: Any = None, **kwargs: Any) -> Any:
+def runs_as_eager(capture: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
     """Fail unless the captured graph computes what eager does; return what was captured."""
-    captured = capture(model, args, kwargs, table=table)
+    captured = capture(model, args, kwargs)
     result = run(captured, model, *args, **kwargs)
     with torch.no_grad():
         expected = model(*args, **kwargs)

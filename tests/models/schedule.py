@@ -315,10 +315,10 @@ def torchrun(
     )
 
 
-def finished(agent: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str]:
+def finished(agent: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for an agent of torchrun; return its exit code and what was printed."""
     try:
-        printed, _ = agent.communicate(timeout=seconds)
+        printed, _ = agent.communicate(timeout=120)
     finally:
         agent.terminate()  # it ends its processes, too; a kill would leave them
         agent.wait(30)
