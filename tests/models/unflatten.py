@@ -481,15 +481,8 @@ QUICK = ("resnet18", "encoder-decoder")
 
 MODELS = [
     *(one_block, block_and_tanh, three_and_one, Block, Nested),
-    *(
-        hands_its_parameter_down,
-        looks_like_the_owner,
-        called_twice,
-        called_differently,
-        tied,
-        two_names,
-    ),
-    *(Aliased, Owner, uses_several, counted_twice, training_norms),
+    *(hands_its_parameter_down, looks_like_the_owner, called_twice, called_differently),
+    *(tied, two_names, Aliased, Owner, uses_several, counted_twice, training_norms),
     *(called_alike_in_the_end, owns_everything, idle),
 ]
 PREPARED = [
