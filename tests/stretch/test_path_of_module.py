@@ -16,7 +16,7 @@ from tests.models.path_of_module import (
     plugged,
     tracer_at,
 )
-from tests.suite import equal, holds, is_linear, noting, refuses
+from tests.suite import equal, holds, is_linear, is_value, noting, refuses
 
 
 def test_a_module_that_was_removed_is_refused(lesson):
@@ -25,7 +25,8 @@ def test_a_module_that_was_removed_is_refused(lesson):
     path_of(tracer, removed)
     del root[1]
     got = path_of(tracer, removed)
-    holds(is_refused(got), "NameError", got=got)
+    nowhere = (is_value("1"), "the answer is a path that leads nowhere by now")
+    holds(is_refused(got), "NameError", got=got, cause=nowhere)
 
 
 def test_a_module_that_came_later_or_moved_with_its_owner_has_its_new_path(lesson):
