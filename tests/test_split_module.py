@@ -13,7 +13,6 @@ from tests import zoo
 from tests.models.split_module import (
     Chain,
     TwoViews,
-    UsesTensorsLate,
     calls,
     copied,
     crossed,
@@ -34,6 +33,7 @@ from tests.models.split_module import (
     stitched,
     submodules,
     untouched,
+    uses_tensors_late,
 )
 from tests.suite import equal, holds, is_value, noting, refuses, rows, same_graph, same_numbers
 from tests.suite.chance import by_chance, showing
@@ -414,7 +414,7 @@ def test_each_submodule_is_called_in_the_given_order(lesson, trace):
 
 
 def test_parameters_at_any_depth_are_shared_not_copied(lesson):
-    m = symbolic_trace(model := nn.Sequential(UsesTensorsLate()))
+    m = symbolic_trace(model := nn.Sequential(uses_tensors_late()))
     split = stitched(lesson, m, "0: input_1 _0_scale _0_offset -> add")
     found, owned = split.state_dict(keep_vars=True), model.state_dict(keep_vars=True)
     equal(
@@ -479,7 +479,7 @@ def test_a_graph_without_calls_has_no_partitions(lesson):
     same_graph(split.graph, m.graph, hint="placeholders always come first")
 
 
-@pytest.mark.parametrize("make", [TwoViews, layers, UsesTensorsLate])
+@pytest.mark.parametrize("make", [TwoViews, layers, uses_tensors_late])
 @pytest.mark.parametrize(
     ("stages", "option"),
     [(1, None), (2, None), (3, None), (3, "keep_original_order"), (2, "keep_original_node_name")],

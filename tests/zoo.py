@@ -72,6 +72,17 @@ class Model(nn.Module):
         return self.function(self, x)
 
 
+class Runs(nn.Module):
+    """A function of the inputs alone, as a module."""
+
+    def __init__(self, function: Callable):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
 class Fails(nn.Module):
     def forward(self, x):
         raise LookupError("on purpose")

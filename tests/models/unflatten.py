@@ -221,19 +221,10 @@ class HandsOn(nn.Module):
 
     def __init__(self, function):
         super().__init__()
-        self.inner = Computes(function)
+        self.inner = zoo.Runs(function)
 
     def forward(self, x, y, unused):
         return self.inner(y, x)
-
-
-class Computes(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 twice = functools.partial(HandsOn, lambda y, x: (y - x) * y)
@@ -361,17 +352,9 @@ class Follows(nn.Module):
         return self.rules[turn](self, x)
 
 
-class FollowsBoth(nn.Module):
-    def __init__(self, *rules):
-        super().__init__()
-        self.follows = Follows(*rules)
-
-    def forward(self, x):
-        return self.follows(x, 0), self.follows(x, 1)
-
-
 def both(first, second) -> Callable[[], nn.Module]:
-    return functools.partial(FollowsBoth, first, second)
+    follows_both = lambda model, x: (model.follows(x, 0), model.follows(x, 1))
+    return lambda: Model(follows_both, follows=Follows(first, second))
 
 
 def called(path):

@@ -26,11 +26,11 @@ from tests import random_models, zoo
 from tests.models.create_arg import holds_many
 from tests.models.tracer import (
     META,
-    Waiting,
     call_targets,
     restored,
     same_trace,
     tracer_with,
+    waiting,
 )
 from tests.suite import (
     equal,
@@ -276,10 +276,8 @@ WANTED = ["relu", operator.mul, "relu"]
 def test_another_thread_runs_its_modules_as_usual(lesson):
     model, outcomes = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), []
     expected = model(torch.ones(2))
-    waiting = Waiting(
-        lambda: outcomes.append(in_another_thread(lambda: model(input=torch.ones(2))))
-    )
-    graph = lesson.Tracer().trace(waiting)
+    waits = waiting(lambda: outcomes.append(in_another_thread(lambda: model(input=torch.ones(2)))))
+    graph = lesson.Tracer().trace(waits)
     same_numbers(outcomes[0], expected)
     equal(call_targets(graph), WANTED)
 
@@ -304,11 +302,11 @@ def overlapping_traces(lesson) -> tuple[Graph, Graph]:
         wait([first], timeout=10)
 
     with ThreadPoolExecutor(max_workers=1) as executor:
-        first = executor.submit(lesson.Tracer().trace, Waiting(pause))
+        first = executor.submit(lesson.Tracer().trace, waiting(pause))
         first.add_done_callback(lambda _: inside.set())  # an error must not keep the second waiting
         inside.wait(10)
         try:
-            second = lesson.Tracer().trace(Waiting(outlast))
+            second = lesson.Tracer().trace(waiting(outlast))
         finally:
             go_on.set()
         return first.result(), second
@@ -412,10 +410,8 @@ def test_calls_that_need_no_wrap_are_recorded(lesson, kind):
 @pytest.mark.parametrize("function", [uses_wrapped, uses_math])
 def test_a_second_trace_in_another_thread_records_wrapped_functions_too(lesson, function):
     graphs = []
-    waiting = Waiting(
-        lambda: graphs.append(in_another_thread(lambda: lesson.Tracer().trace(function)))
-    )
-    lesson.Tracer().trace(waiting)
+    trace = lambda: in_another_thread(lambda: lesson.Tracer().trace(function))
+    lesson.Tracer().trace(waiting(lambda: graphs.append(trace())))
     same_graph(graphs[0], torch.fx.Tracer().trace(function))
 
 
