@@ -100,7 +100,7 @@ def pair(**options: Any) -> list[nn.Module]:
     return [nn.Conv2d(3, 3, 3, padding=1, **options), nn.BatchNorm2d(3)]
 
 
-def with_pair(function: Callable[[Any, Tensor], Tensor]) -> Model:
+def paired(function: Callable[[Any, Tensor], Tensor]) -> Model:
     """A function of a model with such a pair, and another batch norm."""
     conv, norm = pair()
     return Model(function, conv=conv, norm=norm, other=nn.BatchNorm2d(3))
