@@ -36,6 +36,19 @@ class Specimen:
         return self.model(*self.inputs, **self.kwargs)
 
 
+class Model(nn.Module):
+    """A function of the model, which has these parts, and an input."""
+
+    def __init__(self, function: Callable, **parts: object):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
 def seed(number: int) -> None:
     """Seed the CPU's generator; ``torch.manual_seed`` takes 5 ms more, for devices not there."""
     torch.default_generator.manual_seed(number)

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from tests import zoo
 from tests.suite import equal, noting
+from tests.zoo import Model
 
 GOLDEN = Path(__file__).parent.parent / "data" / "exec_order.json"
 FOREIGN = "(not of this model)"
@@ -29,19 +30,6 @@ Record = dict[str, object]
 
 def parameter(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.rand(shape))
-
-
-class Model(nn.Module):
-    """A function of the model, which has these parts, and an input."""
-
-    def __init__(self, function: Callable, **parts: nn.Module | nn.Parameter):
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.function(self, x)
 
 
 class Mixed(nn.Module):

@@ -90,10 +90,11 @@ def unpacked(child, x):
     return first * rest[0] + rest[1]
 
 
-# Functions that return several values, and what is computed with them.
-SEVERAL: dict[str, tuple[Callable, Callable]] = {
+# Functions that return something else than a tensor, and what is computed with it.
+RESULTS: dict[str, tuple[Callable, Callable]] = {
     "a pair, unpacked": (lambda x: (x + 1, [x - 1, 5]), unpacked),
     "a pair, passed on": (lambda x: (x + 1, [x - 1, 5]), lambda child, x: child(x)),
+    "None, and unused": (lambda x: None, lambda child, x: (child(x), x, child(x))[1:]),
     "a named tuple": (lambda x: Point(x + 1, x - 1), lambda child, x: child(x).x * child(x)[1]),
 }
 

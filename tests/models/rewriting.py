@@ -13,6 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from tests.suite import equal, holds, same_numbers
 from tests.suite.engine import graph_module, new_graph, symbolic_trace
+from tests.zoo import Model
 
 # --- functions ---------------------------------------------------------------------------------
 
@@ -101,17 +102,10 @@ def pair(**options: Any) -> list[nn.Module]:
     return [nn.Conv2d(3, 3, 3, padding=1, **options), nn.BatchNorm2d(3)]
 
 
-class Pair(nn.Module):
+def paired(function: Callable[[Any, Tensor], Tensor]) -> Model:
     """A function of a model with such a pair, and another batch norm."""
-
-    def __init__(self, function: Callable[[Pair, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.conv, self.norm = pair()
-        self.other = nn.BatchNorm2d(3)
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(self, x)
+    conv, norm = pair()
+    return Model(function, conv=conv, norm=norm, other=nn.BatchNorm2d(3))
 
 
 def settled(model: nn.Module, seed: int = 0) -> nn.Module:

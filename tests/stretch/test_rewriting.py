@@ -15,12 +15,12 @@ from torch.fx import Tracer, symbolic_trace
 from tests import zoo
 from tests.models.rewriting import (
     IMAGES,
-    Pair,
     becomes,
     calls,
     fused_right,
     matched,
     pair,
+    paired,
     pattern_of,
     pattern_to_plant,
     places,
@@ -404,14 +404,14 @@ def test_two_batch_norms_in_a_row_are_fused(lesson):
 
 @pytest.mark.beyond("it is fused with both batch norms: wrong numbers")
 def test_a_convolution_that_is_called_twice_is_not_fused(lesson):
-    model = Pair(lambda model, x: model.norm(model.conv(x)) + model.other(model.conv(x)))
+    model = paired(lambda model, x: model.norm(model.conv(x)) + model.other(model.conv(x)))
     fused_right(lesson, settled(model), IMAGES)
 
 
 @pytest.mark.beyond("the fused weight is read: wrong numbers")
 @pytest.mark.parametrize("around", [lambda model: model, nn.Sequential])
 def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, around):
-    model = Pair(lambda model, x: model.norm(model.conv(x)) * model.conv.weight.sum())
+    model = paired(lambda model, x: model.norm(model.conv(x)) * model.conv.weight.sum())
     fused_right(lesson, settled(around(model)), IMAGES)
 
 
@@ -427,7 +427,7 @@ def test_layers_with_hooks_are_not_fused(lesson, number, kind):
 
 
 def test_a_module_may_be_called_with_a_number(lesson):
-    model = Pair(lambda model, x: model.norm(model.conv(x)) * model.same(2.0))
+    model = paired(lambda model, x: model.norm(model.conv(x)) * model.same(2.0))
     model.same = nn.Identity()
     fused_right(lesson, settled(model), IMAGES, nodes=5)
 
