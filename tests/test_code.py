@@ -178,21 +178,13 @@ CALLS |= {
     "list": call(torch.cat, ["x", "y"], dim=1),
     "builtin": call(len, "x"),
     "global": call(math.sqrt, "x"),
+    "method": traced(lambda x: x.relu()),
+    "method with arguments": traced(lambda x: x.sum(0, keepdim=True)),
 }
 
 
 @pytest.mark.parametrize("graph", CALLS.values(), ids=CALLS)
-def test_a_function_is_called_as_torch_writes_it(lesson, graph):
-    same_statements(lesson.python_code(graph)[0], graph)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: x.relu(), lambda x: x.sum(0, keepdim=True)],
-    ids=["method", "arguments"],
-)
-def test_methods_are_written_with_a_dot(lesson, function):
-    graph = traced(function)
+def test_a_call_is_written_as_torch_writes_it(lesson, graph):
     same_statements(lesson.python_code(graph)[0], graph)
 
 

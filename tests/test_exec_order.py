@@ -11,7 +11,6 @@ from tests.models.exec_order import (
     MISREAD,
     MODELS,
     Mixed,
-    Model,
     OneSided,
     Outer,
     golden,
@@ -24,6 +23,7 @@ from tests.models.exec_order import (
     watched,
 )
 from tests.suite import equal, holds, is_value, refuses, same_graph
+from tests.zoo import Model
 
 # --- step 1: the plan -----------------------------------------------------------------------------
 

@@ -136,13 +136,6 @@ def test_a_node_has_a_name_and_the_parts_that_it_was_created_with(lesson):
     same_edits(lesson, edit)
 
 
-def test_a_node_that_is_moved_before_itself_stays(lesson):
-    graph = diamond(lesson.Graph())
-    _, relu, tanh, *_ = graph.nodes
-    relu.prepend(relu)
-    equal(relu.next, tanh, cause=(relu.next is relu, "it became its own neighbour"))
-
-
 @pytest.mark.parametrize("method", ["prepend", "append"])
 @pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("moved", range(5))

@@ -11,12 +11,12 @@ from torch import nn
 from kata.torchvision_compat import torchvision
 from tests.models.rewriting import (
     IMAGES,
-    Pair,
     becomes,
     calls,
     fused_right,
     matched,
     pair,
+    paired,
     places,
     relu,
     replaced,
@@ -26,6 +26,7 @@ from tests.models.rewriting import (
 )
 from tests.suite import equal, holds, is_value, refuses
 from tests.suite.engine import is_graph_module, symbolic_trace
+from tests.zoo import Model
 
 # --- step 1: one node of the pattern, and one of the graph ----------------------------------------
 
@@ -263,32 +264,36 @@ def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
     holds(is_graph_module(fused), "a GraphModule", got=type(fused))
 
 
-def test_a_pair_need_not_be_adjacent_in_the_graph(lesson):
-    model = Pair(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z)
-    fused_right(lesson, settled(model), IMAGES, nodes=5)
+CONV, NORM = pair()
+# A model, and how many nodes it has when it is fused.
+FUSED = {
+    "a pair that isn't adjacent": (
+        paired(lambda model, x: model.norm((model.conv(x), z := relu(x))[0]) + z),
+        5,
+    ),
+    "a layer between": (nn.Sequential(CONV, nn.ReLU(), NORM), 5),
+    "in the other order": (nn.Sequential(NORM, CONV), 4),
+    "a batch norm that is called twice, and its value used twice": (
+        Model(
+            lambda model, x: (y := model.norm(model.conv(x))) * model.norm(model.last(y)),
+            conv=CONV,
+            norm=NORM,
+            last=nn.Conv2d(3, 3, 1),
+        ),
+        5,
+    ),
+    "a value that is used twice": (paired(lambda model, x: model.norm(y := model.conv(x)) + y), 5),
+    "without statistics": (
+        nn.Sequential(CONV, nn.BatchNorm2d(3, track_running_stats=False), *pair()),
+        5,
+    ),
+}
 
 
-def test_a_batch_norm_may_be_called_twice_and_its_value_used_twice(lesson):
-    model = Pair(lambda model, x: (y := model.norm(model.conv(x))) * model.norm(model.last(y)))
-    model.last = nn.Conv2d(3, 3, 1)
-    fused_right(lesson, settled(model), IMAGES, nodes=5)
-
-
-def test_layers_that_are_not_a_pair_are_left_alone(lesson):
-    conv, norm = pair()
-    fused_right(lesson, settled(nn.Sequential(conv, nn.ReLU(), norm)), IMAGES, nodes=5)
-    fused_right(lesson, settled(nn.Sequential(norm, conv)), IMAGES, nodes=4)
-
-
-def test_a_convolution_whose_value_is_used_twice_is_not_fused(lesson):
-    model = Pair(lambda model, x: model.norm(y := model.conv(x)) + y)
-    fused_right(lesson, settled(model), IMAGES, nodes=5)
-
-
-def test_a_batch_norm_without_statistics_stays(lesson):
-    conv, _ = pair()
-    norm = nn.BatchNorm2d(3, track_running_stats=False)
-    fused_right(lesson, settled(nn.Sequential(conv, norm, *pair())), IMAGES, nodes=5)
+@pytest.mark.parametrize("case", FUSED)
+def test_a_pair_is_fused_and_other_layers_are_left_alone(lesson, case):
+    model, nodes = FUSED[case]
+    fused_right(lesson, settled(copy.deepcopy(model)), IMAGES, nodes=nodes)
 
 
 def test_training_mode_is_refused(lesson):
@@ -297,13 +302,15 @@ def test_training_mode_is_refused(lesson):
 
 
 def test_the_model_is_not_changed_and_shares_no_parameters(lesson):
-    model = settled(Pair(lambda model, x: model.norm(model.conv(model.other(x))) + torch.ones(1)))
-    before, names = copy.deepcopy(model.state_dict()), dir(model)
+    model = settled(paired(lambda model, x: model.norm(model.conv(model.other(x))) + torch.ones(1)))
+    before, names = copy.deepcopy(model.state_dict()), set(vars(model))
     ours = set(map(id, lesson.fuse(model).parameters()))
     after = model.state_dict()
     equal(list(after), list(before), hint="fuse a copy")
-    equal(dir(model), names, hint="trace a copy: a trace stores its constants on the model")
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     equal(changed, [], cause=(bool, "the parameters of the model itself were changed"))
+    equal(dir(model), names, hint="trace a copy: a trace stores its constants on the model")
     shared = [name for name, each in model.named_parameters() if id(each) in ours]
     equal(shared, [], hint="fuse a copy")
+    added = sorted(vars(model).keys() - names)
+    equal(added, [], hint="trace a copy: a trace stores its constants on the model")

@@ -36,6 +36,19 @@ class Specimen:
         return self.model(*self.inputs, **self.kwargs)
 
 
+class Model(nn.Module):
+    """A function of the model, which has these parts, and an input."""
+
+    def __init__(self, function: Callable, **parts: object):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
 def seed(number: int) -> None:
     """Seed the CPU's generator; ``torch.manual_seed`` takes 5 ms more, for devices not there."""
     torch.default_generator.manual_seed(number)
@@ -57,6 +70,37 @@ def specimen(*shapes: tuple[int, ...], **kwargs: object) -> Callable[[type], typ
         return module
 
     return enter
+
+
+class Runs(nn.Module):
+    """A function of the inputs alone, as a module."""
+
+    def __init__(self, function: Callable):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        raise LookupError("on purpose")
+
+
+class Survives(nn.Module):
+    """Goes on after its child has failed."""
+
+    def __init__(self):
+        super().__init__()
+        self.child = Fails()
+
+    def forward(self, x):
+        try:
+            x = self.child(x)
+        except LookupError:
+            x = torch.exp(x)
+        return x
 
 
 class Pair(NamedTuple):

@@ -28,7 +28,7 @@ def objects_are_compared_by_equality(lesson):
         return original(self, first.setdefault(value, value))
 
 
-@wrong("test_an_argument_is_an_expression_for_the_value", says="SyntaxError")
+@wrong("test_an_argument_is_an_expression_for_the_value", says="in line 1 of the generated code")
 def values_are_written_by_repr(lesson):
     """Uses ``repr`` for everything, but that of an enum isn't Python."""
     lesson.CodeWriter.argument = lambda self, value: repr(value)
@@ -37,13 +37,13 @@ def values_are_written_by_repr(lesson):
 # --- wrong: lines ---------------------------------------------------------------------------------
 
 
-@wrong("test_a_function_is_called_as_torch_writes_it", says="'add = x + y'")
+@wrong("test_a_call_is_written_as_torch_writes_it", says="'add = x + y'")
 def operators_are_functions(lesson):
     """Calls ``operator.add`` by its name."""
     lesson.OPERATORS.clear()
 
 
-@wrong("test_methods_are_written_with_a_dot", says="x.relu(x)")
+@wrong("test_a_call_is_written_as_torch_writes_it", says="x.relu(x)")
 def a_method_gets_its_owner_twice(lesson):
     """Writes the owner before the dot and again as an argument."""
 

@@ -70,7 +70,7 @@ def a_node_that_moves_stays_where_it_was(lesson):
             x.prev.next = x.next.prev = x
 
 
-@wrong("test_a_node_that_is_moved_before_itself_stays", says="it became its own neighbour")
+@wrong("test_a_node_moves_next_to_another", says="an iteration visits each node once")
 def a_node_is_its_own_neighbour(lesson):
     """Takes the node out of the list, and then links it to itself."""
 

@@ -32,7 +32,7 @@ def undoes_the_first_step_first(lesson):
         return graph_module(self.root, self.graph)
 
 
-@wrong("test_the_place_of_the_constant_matters", says="`2 - x` was undone like `x - 2`")
+@wrong("test_an_operation_is_solved_for_either_operand", says="check the position of the unknown")
 def ignores_the_place_of_the_constant(lesson):
     """Undoes ``2 - x`` like ``x - 2``."""
 

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from tests import zoo
 from tests.suite import equal, noting
+from tests.zoo import Model
 
 GOLDEN = Path(__file__).parent.parent / "data" / "exec_order.json"
 FOREIGN = "(not of this model)"
@@ -29,19 +30,6 @@ Record = dict[str, object]
 
 def parameter(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.rand(shape))
-
-
-class Model(nn.Module):
-    """A function of the model, which has these parts, and an input."""
-
-    def __init__(self, function: Callable, **parts: nn.Module | nn.Parameter):
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.function(self, x)
 
 
 class Mixed(nn.Module):
@@ -57,17 +45,15 @@ class Mixed(nn.Module):
         return self.linear(self.linear(x)) + self.scale
 
 
-class Tied(nn.Module):
+def tied() -> Model:
     """Two layers share one weight."""
-
-    def __init__(self):
-        super().__init__()
-        self.encode = nn.Linear(4, 4)
-        self.decode = nn.Linear(4, 4, bias=False)
-        self.decode.weight = self.encode.weight
-
-    def forward(self, x):
-        return self.decode(self.encode(x)) * self.decode.weight.sum()
+    encode, decode = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+    decode.weight = encode.weight
+    return Model(
+        lambda model, x: model.decode(model.encode(x)) * model.decode.weight.sum(),
+        encode=encode,
+        decode=decode,
+    )
 
 
 class Outer(nn.Module):
@@ -100,17 +86,6 @@ class OneSided(nn.Module):
         return x * (self.left if left else self.right)
 
 
-class Reused(nn.Module):
-    """One block is called twice, and uses its parameter in a way that changes."""
-
-    def __init__(self):
-        super().__init__()
-        self.block = OneSided()
-
-    def forward(self, x):
-        return self.block(self.block(x, left=True), left=False)
-
-
 # The parameters that some models use. torch's watcher misses some, and counts an input as one.
 MISREAD = {
     "ByKeyword": ["weight", "bias"],
@@ -119,7 +94,11 @@ MISREAD = {
     "FeedsALayer": ["linear.weight", "linear.bias", "query"],
 }
 MODELS: dict[str, Callable[[], nn.Module]] = {
-    **{model.__name__: model for model in (Mixed, Tied, Outer, LooksLikeAParameter, Reused)},
+    **{model.__name__: model for model in (Mixed, Outer, LooksLikeAParameter)},
+    "Tied": tied,
+    "Reused": lambda: Model(
+        lambda model, x: model.block(model.block(x, left=True), left=False), block=OneSided()
+    ),
     "ByKeyword": lambda: Model(
         lambda model, x: F.linear(x, model.weight, bias=model.bias).add(other=model.bias),
         weight=parameter(4, 4),
@@ -184,12 +163,10 @@ def readable(info, model: nn.Module) -> Record:
 
 
 def record(lesson, model: nn.Module, tracer=None) -> Record:
-    """Return the record that a new watcher makes of a model."""
     return readable(watched(lesson.ExecOrderTracer(), model, tracer), model)
 
 
 def golden(name: str) -> Record:
-    """Return the record that torch's own watcher made of a model."""
     return records()[name]
 
 
@@ -215,7 +192,6 @@ def same_record(actual: Record, expected: Record) -> None:
 
 
 def same_names(field: str, actual: object, expected: object, *, cause: Any = ()) -> None:
-    """Fail unless one field of a record holds the same names in the same order."""
     causes = [(FOREIGN in actual, f"`{field}` names another model: the record is shared")]
     causes += [cause] if cause else []
     causes += [(sorted(actual) == sorted(expected), f"the order in `{field}` differs")]
@@ -224,7 +200,6 @@ def same_names(field: str, actual: object, expected: object, *, cause: Any = ())
 
 
 def same_usages(user: str, actual: list, expected: list) -> None:
-    """Fail unless the usages of one module are the same."""
     ours, theirs = ([used for used, _ in usages] for usages in (actual, expected))
     if ours == theirs:
         hint = "a call lists its parameters by their names in the called module, and an operation "

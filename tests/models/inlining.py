@@ -11,6 +11,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from tests.suite import same_numbers
 from tests.suite.engine import graph_module, symbolic_trace
+from tests.zoo import Runs
 
 NUMBERS_HINT = "print `gm.code` before and after"
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -71,17 +72,6 @@ def parent_of(child: nn.Module, *compute: Callable) -> tuple[Parent, GraphModule
     return model, traced(model)
 
 
-class Runs(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args, **kwargs):
-        return self.function(*args, **kwargs)
-
-
 Point = namedtuple("Point", ["x", "y"])
 
 
@@ -90,10 +80,11 @@ def unpacked(child, x):
     return first * rest[0] + rest[1]
 
 
-# Functions that return several values, and what is computed with them.
-SEVERAL: dict[str, tuple[Callable, Callable]] = {
+# Functions that return something else than a tensor, and what is computed with it.
+RESULTS: dict[str, tuple[Callable, Callable]] = {
     "a pair, unpacked": (lambda x: (x + 1, [x - 1, 5]), unpacked),
     "a pair, passed on": (lambda x: (x + 1, [x - 1, 5]), lambda child, x: child(x)),
+    "None, and unused": (lambda x: None, lambda child, x: (child(x), x, child(x))[1:]),
     "a named tuple": (lambda x: Point(x + 1, x - 1), lambda child, x: child(x).x * child(x)[1]),
 }
 
@@ -125,7 +116,6 @@ class Stateful(nn.Module):
 
 
 def deep() -> nn.Module:
-    """Modules inside modules inside modules."""
     return nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), Stateful()))
 
 

@@ -13,6 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from tests.suite import equal, holds, same_numbers
 from tests.suite.engine import graph_module, new_graph, symbolic_trace
+from tests.zoo import Model
 
 # --- functions ---------------------------------------------------------------------------------
 
@@ -26,8 +27,6 @@ def tanh(x):
 
 
 def twice(new):
-    """A function that uses a result twice."""
-
     def function(a):
         y = new(a)
         return y * y
@@ -101,22 +100,15 @@ def pair(**options: Any) -> list[nn.Module]:
     return [nn.Conv2d(3, 3, 3, padding=1, **options), nn.BatchNorm2d(3)]
 
 
-class Pair(nn.Module):
+def paired(function: Callable[[Any, Tensor], Tensor]) -> Model:
     """A function of a model with such a pair, and another batch norm."""
-
-    def __init__(self, function: Callable[[Pair, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.conv, self.norm = pair()
-        self.other = nn.BatchNorm2d(3)
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(self, x)
+    conv, norm = pair()
+    return Model(function, conv=conv, norm=norm, other=nn.BatchNorm2d(3))
 
 
-def settled(model: nn.Module, seed: int = 0) -> nn.Module:
+def settled(model: nn.Module) -> nn.Module:
     """The model in eval mode, with statistics and parameters that no two channels share."""
-    chance = torch.Generator().manual_seed(seed)
+    chance = torch.Generator().manual_seed(0)
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             if module.running_mean is not None:

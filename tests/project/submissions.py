@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from kata.paths import CORES
@@ -56,15 +57,16 @@ def solved(*lessons: str) -> dict[str, str]:
     }
 
 
-LOOPS_FOREVER = """
-class PathOfModule:
-    def path_of_module(self, mod):
-        while True:
-            pass
-"""
-NAMES_THE_LAST = """
-class PathOfModule:
-    def path_of_module(self, mod):
-        modules = self.root.named_modules(remove_duplicate=False)
-        return {id(module): path for path, module in modules}[id(mod)]
-"""
+def answer(body: str, head: str = "") -> str:
+    """A whole path_of_module.py whose method has this body."""
+    method = "class PathOfModule:\n    def path_of_module(self, mod):\n"
+    return head + method + textwrap.indent(f"{body}\n", " " * 8)
+
+
+LOOPS_FOREVER = answer("while True: pass")
+NAMES_THE_LAST = answer("""\
+modules = self.root.named_modules(remove_duplicate=False)
+return {id(module): path for path, module in modules}[id(mod)]""")
+DELEGATES = (
+    "import torch\n\n\nclass PathOfModule:\n    path_of_module = torch.fx.Tracer.path_of_module\n"
+)

@@ -41,11 +41,6 @@ STEPS = {
         f"{CALL}args[::-1], kwargs)",
         *("expected:     args (x, y)", "got:          args (y, x)", "the operands were swapped"),
     ),
-    "the last tracer": (
-        CALL.replace("next(each.tracer", "[each.tracer").replace("Proxy))", "Proxy)][-1]")
-        + "args, kwargs)",
-        *("likely cause: ", "the tracer of the last proxy"),
-    ),
     "an unknown name": (f"{HEAD}print('hello')\n    return oops", "name 'oops' is", "    hello"),
     "a syntax error": ("def record_call(", "was never closed", "all 40 tests wait for this"),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 from torch.fx import Tracer
 
-from kata.paths import CORES, ROOT
+from kata.paths import ROOT
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph
 from tests.suite.answers import judge_folder
 from tests.suite.expect import Mismatch
@@ -124,36 +123,6 @@ def test_a_patch_that_is_left_is_the_first_failure(lessons: Path):
     verdict = judge_folder(lessons, "tests/test_path_of_module.py", "-x")
     (text,) = verdict.texts()
     assert "`nn.Module.__call__` is still patched" in text
-
-
-@pytest.mark.parametrize(
-    ("lesson", "right", "wrong", "test", "words"),
-    [
-        (
-            "code",
-            'base = f"{base}.{name}" if is_legal else',
-            'base = f"{base}.{name}" or',
-            "test_the_module_has_only_the_targets_of_the_graph",
-            "invalid syntax in line 2 of the generated code: block_0 = self.block.0(x);",
-        ),
-        (
-            "interpreter",
-            "self.last_uses.get(n, ())",
-            "n.all_input_nodes",
-            "test_a_subclass_changes_what_functions_do",
-            "that node isn't in the dict: it wasn't stored, or was removed too early or twice",
-        ),
-    ],
-)
-def test_the_first_screen_of_a_mistake_has_its_cause(
-    lesson: str, right: str, wrong: str, test: str, words: str, tmp_path: Path
-):
-    shutil.copytree(CORES, tmp_path, dirs_exist_ok=True)
-    file = tmp_path / f"{lesson}.py"
-    assert right in file.read_text()
-    file.write_text(file.read_text().replace(right, wrong))
-    verdict = judge_folder(tmp_path, f"tests/test_{lesson}.py", "-k", test)
-    assert words in " ".join(verdict.texts()[0].split())
 
 
 def test_a_helper_that_two_classes_define_is_named(lessons: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from kata import progress
 from kata.command_line import COMMANDS
 from kata.paths import ROOT
-from kata.progress import Result, Standing, next_of
-from kata.verdict import Count
+from kata.progress import next_of
+from kata.verdict import PASSED
 from lessons import CHAIN, COURSE, FINALE, NAMES, TOGETHER, Lesson
 from tests.project.stage import a_learner, everything_in, play, python
 
@@ -56,17 +57,15 @@ def test_an_unknown_word_is_answered_by_near_ones(words, answer, learner):
     assert answer in " ".join(played.screen.split())
 
 
-class Current(Result):
-    is_current = True
-
-
-def rows(states: dict[str, str]) -> list[Standing]:
+def rows(states: dict[str, str]) -> list[SimpleNamespace]:
     """Return where somebody is with lessons in these states, and stubs for all others."""
-    results = {
-        name: Current(name, state, Count(), Count(), judged="") for name, state in states.items()
-    }
     return [
-        Standing(each, not written(each).issubset(results), results.get(each.name))
+        SimpleNamespace(
+            lesson=each,
+            is_pristine=not written(each).issubset(states),
+            is_done=states.get(each.name) in PASSED,
+            is_stale=False,
+        )
         for each in COURSE
     ]
 

@@ -175,13 +175,10 @@ def page_with(text: str) -> str:
     )
 
 
-def test_a_fence_becomes_a_figure_with_its_caption():
+def test_a_fence_becomes_a_figure_with_its_caption_and_ids_of_its_own():
     html = page_with("inverted\ncaption: There & back.")
     assert ET.fromstring(html).tag == "figure"
     assert "<figcaption>There &amp; back.</figcaption>" in html
-
-
-def test_a_picture_that_is_shown_twice_has_its_ids_once():
     html = page_with("inverted\n```\n\n```fx-graph\ninverted")
     ids = re.findall(r' id="([^"]+)"', html)
     assert len(ids) == len(set(ids)) > 4
@@ -229,16 +226,8 @@ def test_text_and_lines_stand_out_from_their_ground(scheme):
             assert contrast(colours[name], colours[ground]) >= least, (name, ground)
 
 
-def test_a_source_is_beside_the_graph_and_each_node_knows_its_line():
-    nodes = (Node("x", "placeholder", line=1), Node("relu", "call_function", line=2))
-    source = "def f(x):\n    return x < 1\n"
-    html = figure(Picture("A title", "A description.", (Panel(nodes),), source=source), "fx")
-    assert '<span data-line="2">    return x &lt; 1</span>' in html
-    assert 'data-node="relu" data-line="2"' in html
-
-
-X = Node("x", "placeholder")
-RELU = Node("relu", "call_function", inputs=("x",))
+X = Node("x", "placeholder", line=1)
+RELU = Node("relu", "call_function", inputs=("x",), line=2)
 CHANGE = Picture(
     "A title",
     "A description.",
@@ -255,8 +244,11 @@ def test_without_a_script_a_change_shows_its_ends_and_tells_every_step():
     assert [caption.text for caption in html.iter("caption")] == ["before", "after"]
 
 
-def test_every_step_of_a_change_is_drawn_for_the_script_with_what_became_what():
-    drawings = ET.fromstring(figure(CHANGE, "fx")).find("template")[0]
+def test_every_step_of_a_change_is_drawn_for_the_script_with_its_lines_and_what_became_what():
+    html = figure(CHANGE, "fx")
+    assert '<span data-line="2">    return x &lt; 1</span>' in html
+    assert 'data-node="relu" data-line="2"' in html
+    drawings = ET.fromstring(html).find("template")[0]
     assert [step.get("data-says") for step in drawings] == ["a graph", "relu < tanh"]
     assert [step.get("data-line") for step in drawings] == ["", "2"]
     assert [step.get("data-moves") for step in drawings] == ["[]", '[["relu", "tanh"]]']

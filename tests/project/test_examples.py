@@ -51,14 +51,6 @@ def test_no_fence_that_the_site_shows_is_passed_over(page: Path):
     assert html.count("<pre>") == len(list(fences(text)))
 
 
-def test_a_page_may_use_what_its_reader_has_built(tmp_path: Path):
-    page = tmp_path / "page.md"
-    built = "from lessons.inversion import invert\nprint(invert.__module__)"
-    lent = "lessons.inversion"
-    page.write_text(f'```python\n{built}\n```\n\n```text title="output"\n{lent}\n```\n')
-    assert faults(page) == []
-
-
 SOUND = '```python\nprint(1)\n```\n\n```text title="output"\n1\n```\n'
 ERROR = "Traceback (most recent call last):\n  ...\nKeyError: 'a'\n"
 SESSION = f"```pycon\n>>> 1 + 1\n2\n>>> {{}}['a']\n{ERROR}```\n"

@@ -9,22 +9,22 @@ from random import Random
 
 import pytest
 import torch.distributed
+import torch.fx
 from hypothesis import settings
 
 from kata.judge import Judge
 from kata.paths import CORES, ROOT, suites
 from kata.showing import show
 from kata.terminal import open_console
-from kata.verdict import End, Ending, Report, Verdict
+from kata.verdict import Verdict
 from tests.project.stage import request
-from tests.project.submissions import NAMES_THE_LAST
+from tests.project.submissions import DELEGATES, NAMES_THE_LAST, answer
 from tests.suite.answers import judge_folder
 from tests.suite.chance import by_chance, several, showing
 from tests.suite.explain import explain
 
 LESSON = "path_of_module"
 ROOT_TEST = f"tests/test_{LESSON}.py::test_the_root_is_the_empty_string"
-METHOD = "class PathOfModule:\n    def path_of_module(self, mod):\n        "
 
 
 def judged(judge: Judge, lessons: Path, source: str) -> Verdict:
@@ -36,9 +36,9 @@ def judged(judge: Judge, lessons: Path, source: str) -> Verdict:
 @pytest.mark.parametrize(
     "source",
     [
-        f"import pytest\n{METHOD}pytest.skip('later')",
-        f"import pytest\n{METHOD}pytest.xfail('later')",
-        f"import unittest\n{METHOD}raise unittest.SkipTest('later')",
+        answer("pytest.skip('later')", "import pytest\n"),
+        answer("pytest.xfail('later')", "import pytest\n"),
+        answer("raise unittest.SkipTest('later')", "import unittest\n"),
         "import pytest\npytest.skip('later', allow_module_level=True)",
     ],
     ids=["skip", "xfail", "unittest", "at the import"],
@@ -94,7 +94,7 @@ def test_an_import_that_fails_is_under_its_own_title_with_its_line(
 
 
 def test_a_name_that_the_code_misspells_has_no_cause_that_a_test_supposes(lessons: Path):
-    (lessons / f"{LESSON}.py").write_text(f"{METHOD}return selff.root\n")
+    (lessons / f"{LESSON}.py").write_text(answer("return selff.root"))
     texts = judge_folder(lessons, f"tests/test_{LESSON}.py").texts()
     assert len(texts) > 20
     assert not [text for text in texts if "likely cause" in text or "'selff'" not in text]
@@ -102,7 +102,7 @@ def test_a_name_that_the_code_misspells_has_no_cause_that_a_test_supposes(lesson
 
 @pytest.mark.parametrize("call", ["breakpoint()", "input('?')", "__import__('pdb').set_trace()"])
 def test_what_wants_a_terminal_is_told_what_has_one(call: str, judge: Judge, lessons: Path):
-    text = judged(judge, lessons, f"{METHOD}{call}\n").first_failure.text
+    text = judged(judge, lessons, answer(call)).first_failure.text
     assert f":3, in {LESSON}\n      {call}\n" in text
     assert "the tests run without one" in " ".join(text.split())
     assert f"`pytest tests/test_{LESSON}.py -x -s`" in text
@@ -114,8 +114,8 @@ MUTE = "class Mute(Exception):\n    def __str__(self):\n        raise RuntimeErr
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (f"{METHOD}raise ValueError('x' * 10**7)", "ValueError: xxx"),
-        (f"{MUTE}{METHOD}raise Mute", "text can't be had"),
+        (answer("raise ValueError('x' * 10**7)"), "ValueError: xxx"),
+        (answer("raise Mute", MUTE), "text can't be had"),
     ],
     ids=["huge", "mute"],
 )
@@ -130,11 +130,7 @@ def test_an_error_with_a_strange_text_is_one_failure(source, words, judge: Judge
     ("source", "owner"),
     [
         (f"from solutions.stretch.{LESSON} import *\n", "the reference's own"),
-        (
-            "import torch\n\n\nclass PathOfModule:\n"
-            "    path_of_module = torch.fx.Tracer.path_of_module\n",
-            "torch's own",
-        ),
+        (DELEGATES, "torch's own"),
     ],
 )
 def test_what_is_somebody_elses_is_said(
@@ -142,16 +138,6 @@ def test_what_is_somebody_elses_is_said(
 ):
     show(open_console(), judged(judge, lessons, source))
     assert f"{owner}: PathOfModule.path_of_module" in capsys.readouterr().out
-
-
-def test_what_is_known_is_shown_before_the_end_that_cut_it_short(capsys):
-    red = Report(ROOT_TEST, "a sentence", "failed", is_stretch=False, text="why it failed")
-    slow = Ending(
-        End.TIME, "still running after 10 s, so it was stopped: infinite loop or deadlock?"
-    )
-    show(open_console(), Verdict(LESSON, (red,), slow, planned=(2, 0)))
-    shown = capsys.readouterr().out
-    assert shown.index("why it failed") < shown.index("infinite loop or deadlock?")
 
 
 # --- state that an earlier test left: the first red test is run again, alone
@@ -221,6 +207,11 @@ def test_a_test_of_random_programs_shows_a_small_one(profile: None):
         "a note",
         "  of two lines",
     ]
+
+
+def test_a_node_that_a_dict_lacks_was_not_stored_or_removed_too_early():
+    text = explain(KeyError(torch.fx.Graph().placeholder("x")), ROOT)
+    assert "it wasn't stored, or was removed too early or twice" in " ".join(text.split())
 
 
 def test_a_stub_in_a_random_program_is_todo():

@@ -35,7 +35,14 @@ from kata.paths import ROOT
 from kata.verdict import Count, End
 from lessons import NAMES
 from tests.project.stage import a_learner, play, report, verdict
-from tests.project.submissions import LOOPS_FOREVER, NAMES_THE_LAST, hand_in, solved
+from tests.project.submissions import (
+    DELEGATES,
+    LOOPS_FOREVER,
+    NAMES_THE_LAST,
+    answer,
+    hand_in,
+    solved,
+)
 
 ONE = ("path_of_module",)
 FILE = "path_of_module.py"
@@ -56,16 +63,8 @@ def test_a_very_long_text_is_cut():
 
 # --- all participants ---------------------------------------------------------------------------
 
-DELEGATES = (
-    "import torch\n\n\nclass PathOfModule:\n    path_of_module = torch.fx.Tracer.path_of_module\n"
-)
-SPAWNS = """
-import _posixsubprocess, os
 
-class PathOfModule:
-    def path_of_module(self, mod):
-        return os.posix_spawn("/bin/sh", ["sh", "-c", "sleep 600"], {})
-"""
+SPAWNS = answer('return os.posix_spawn("/bin/sh", ["sh", "-c", "sleep 600"], {})', "import os\n")
 
 
 def states(session: Session) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from kata.verdict import End, Verdict
 from lessons import NAMES
 from tests import test_unflatten
 from tests.project.stage import request
-from tests.project.submissions import STARRED
+from tests.project.submissions import STARRED, answer
 from tests.suite import programs
 from tests.suite.answers import judge_folder
 
@@ -29,9 +28,7 @@ def solve(lessons: Path) -> None:
 
 def misbehave(lessons: Path, body: str, head: str = "") -> None:
     """Write a lesson whose method does what ``body`` says."""
-    method = "class PathOfModule:\n    def path_of_module(self, mod):\n"
-    source = textwrap.dedent(head) + method + textwrap.indent(textwrap.dedent(body), " " * 8)
-    (lessons / f"{LESSON}.py").write_text(source)
+    (lessons / f"{LESSON}.py").write_text(answer(body, head))
 
 
 def judged(judge: Judge, lessons: Path, **limits: object) -> Verdict:

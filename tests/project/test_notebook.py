@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kata.commands.hint import hints_of
 from kata.paths import CORES, ROOT
 from tests.project.stage import python
 from tools import notebook
@@ -25,20 +24,9 @@ for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
 """
 
 
-def cells(kind: str) -> list[str]:
-    content = json.loads(notebook.NOTEBOOK.read_text(encoding="utf-8"))
-    return [cell["source"] for cell in content["cells"] if cell["cell_type"] == kind]
-
-
 def test_the_notebook_is_fresh():
     text = notebook.NOTEBOOK.read_text(encoding="utf-8")
     assert text == notebook.notebook(notebook.address_in(text)), "run `nox -s notebook`"
-
-
-def test_every_hint_of_the_page_is_there_and_closed():
-    shown = "\n".join(cells("markdown"))
-    for hint in hints_of(notebook.LESSON.name):
-        assert f": {hint.title}</summary>\n\n{hint.text}\n\n</details>" in shown
 
 
 def executed(folder: Path, text: str) -> str:

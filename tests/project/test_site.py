@@ -50,18 +50,20 @@ def test_a_page_has_the_lessons_title_and_all_sections_in_order_and_none_is_empt
 
 
 @every_lesson
+def test_a_page_has_a_picture_before_its_first_example_three_traps_and_four_places_in_torch(page):
+    first, *examples = page.fences_of("Input and output")
+    assert first.language == "fx-graph"
+    assert examples
+    assert page.sections["Traps"].count("\n### ") >= 3
+    assert linked(page.sections["In the real torch"]).count(f"]({GITHUB}") >= 4
+
+
+@every_lesson
 def test_a_page_says_in_few_words_what_you_write_and_why_torch_needs_it(page):
     """Before that, there is nothing but the question that it answers."""
     assert re.match(r"([^.?!]*\? )?You write ", re.sub(r"`[^`]*`", "name", page.goal)), page.goal
     assert len(page.goal.split()) <= 60
     assert 60 <= len(page.sections["Why torch needs it"].split()) <= 160  # with its case
-
-
-@every_lesson
-def test_a_picture_comes_before_the_first_example(page):
-    first, *examples = page.fences_of("Input and output")
-    assert first.language == "fx-graph"
-    assert examples
 
 
 @every_lesson
@@ -145,16 +147,6 @@ def description_of(path: Path) -> str:
     api.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=src_uri), meta=meta))
     assert "description" in meta, f"{path} has no description"
     return str(meta["description"])
-
-
-@every_lesson
-def test_a_page_warns_of_traps(page):
-    assert page.sections["Traps"].count("\n### ") >= 3
-
-
-@every_lesson
-def test_every_place_in_the_real_torch_exists_where_the_page_says(page):
-    assert linked(page.sections["In the real torch"]).count(f"]({GITHUB}") >= 4
 
 
 def settings() -> dict:

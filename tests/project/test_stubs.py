@@ -16,79 +16,10 @@ from lessons import NAMES
 from tests.suite.answers import judge_folder
 from tools.stubs import stale_in
 
-SOLUTION = '''\
-"""Lesson: an example."""
 
-from __future__ import annotations
-
-import math
-import os
-from typing import TYPE_CHECKING
-
-from ._helpers import helper
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-PUBLIC = 1
-# Only the body below reads this.
-_PRIVATE = 2
-
-
-class Shape:
-    """A shape."""
-
-    sides: int
-    _cache: dict
-
-    def __init__(self) -> None:  # given
-        self.sides = math.floor(PUBLIC)
-
-    def area(self, of: Callable[[], float]) -> float:
-        """Return the area. It takes a function."""
-        return helper(_PRIVATE)
-
-    def faster(self) -> float:  # reference only: the inherited one will do
-        return os.getpid()
-
-    def _scale(self) -> Iterator[int]:
-        yield 1
-
-
-def _private() -> None:
-    """Do something."""
-'''
-
-STUB = '''\
-"""Lesson: an example."""
-
-from __future__ import annotations
-
-import math
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-PUBLIC = 1
-
-
-class Shape:
-    """A shape."""
-
-    sides: int
-
-    def __init__(self) -> None:  # given
-        self.sides = math.floor(PUBLIC)
-
-    def area(self, of: Callable[[], float]) -> float:
-        """Return the area. It takes a function."""
-        raise NotImplementedError("example: Shape.area")
-'''
-
-
-def test_a_stub_keeps_the_contract_and_drops_the_answer():
-    assert stub_of(SOLUTION, "example") == STUB
+def test_a_constant_that_only_the_body_of_an_exercise_reads_is_not_in_the_stub():
+    source = "_PRIVATE = 2\nPUBLIC = 1\n\n\ndef exercise():\n    return _PRIVATE\n"
+    assert "PRIVATE" not in stub_of(source, "example")
 
 
 def test_a_clone_on_windows_has_the_same_bytes():

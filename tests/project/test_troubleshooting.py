@@ -12,6 +12,7 @@ from torch import fx, nn
 from torch.fx.passes.split_module import split_module
 
 from kata.paths import ROOT
+from tests.zoo import Model
 
 PAGE = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
 
@@ -31,16 +32,9 @@ def assign(x):
     return x
 
 
-class Holder(nn.Module):
-    """Calls a function; keeps a module and a parameter where torch doesn't look for them."""
-
-    def __init__(self, use: Callable):
-        super().__init__()
-        self.hidden = [nn.ReLU(), nn.Parameter(torch.ones(2))]
-        self.use = use
-
-    def forward(self, x):
-        return self.use(self, x)
+def holder(function: Callable) -> Model:
+    """A model with a module and a parameter where torch doesn't look for them."""
+    return Model(function, hidden=[nn.ReLU(), nn.Parameter(torch.ones(2))])
 
 
 def graph_of_two() -> tuple[fx.Graph, fx.Node, fx.Node]:
@@ -91,8 +85,8 @@ TRACING = [
     trace(assign),
     trace(lambda x: torch.rand(x.size(0), 2)),
     trace(lambda x: np.asarray(x)),
-    trace(Holder(lambda self, x: self.hidden[0](x))),
-    trace(Holder(lambda self, x: x + self.hidden[1])),
+    trace(holder(lambda self, x: self.hidden[0](x))),
+    trace(holder(lambda self, x: x + self.hidden[1])),
     trace(lambda x: x.add(object())),
     trace(torch.relu),
     lambda: fx.wrap("len"),
@@ -107,8 +101,8 @@ GRAPHS = [
     cycle,
 ]
 EXPORTS = [
-    lambda: export(Holder(lambda self, x: x if x.sum() > 0 else -x)),
-    lambda: export(Holder(lambda self, x: x.reshape(2, 2)), dynamic_shapes=BATCH),
+    lambda: export(holder(lambda self, x: x if x.sum() > 0 else -x)),
+    lambda: export(holder(lambda self, x: x.reshape(2, 2)), dynamic_shapes=BATCH),
     lambda: export(nn.Linear(2, 2)).module()(torch.ones(3, 2)),
     lambda: export(nn.Linear(2, 2))(torch.ones(2, 2)),
     lambda: torch.export.export(assign, (torch.ones(2),)),

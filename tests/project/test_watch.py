@@ -14,25 +14,17 @@ import pytest
 from kata.commands.watch import Saves
 from kata.paths import ROOT
 from tests.project.stage import python
-from tests.project.submissions import LOOPS_FOREVER, STARRED
+from tests.project.submissions import LOOPS_FOREVER, STARRED, answer
 from tests.project.terminal import Terminal, terminal
 
 INTERRUPTED = 130
 WATCH = [sys.executable, "-m", "kata", "watch"]
-FORGETS_THE_ROOT = """
-class PathOfModule:
-    def path_of_module(self, mod):
-        for path, module in self.root.named_modules():
-            if module is mod:
-                return path or "root"
-        raise NameError("module is not installed as a submodule")
-"""
-RETURNS_ONE_NAME = """
-class PathOfModule:
-    def path_of_module(self, mod):
-        print("asked")
-        return "somewhere"
-"""
+FORGETS_THE_ROOT = answer("""\
+for path, module in self.root.named_modules():
+    if module is mod:
+        return path or "root"
+raise NameError("module is not installed as a submodule")""")
+RETURNS_ONE_NAME = answer('print("asked")\nreturn "somewhere"')
 
 
 @pytest.fixture

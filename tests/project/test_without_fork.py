@@ -15,14 +15,13 @@ from kata.judge import Judge
 from kata.paths import CORES, ROOT
 from kata.verdict import End
 from tests.project.stage import python, request
-from tests.project.submissions import STARRED, hand_in, solved
+from tests.project.submissions import STARRED, answer, hand_in, solved
 from tests.project.terminal import terminal
 
 LESSON = "path_of_module"
 NO_FORK = "import os\n\ndel os.fork, os.forkpty\n"
-METHOD = "class PathOfModule:\n    def path_of_module(self, mod):\n        "
-RED = f"{METHOD}return 'somewhere'\n"
-ENDS = f"import os\n\n\n{METHOD}os._exit(0)\n"
+RED = answer("return 'somewhere'")
+ENDS = answer("os._exit(0)", head="import os\n")
 
 
 @pytest.fixture(scope="module")

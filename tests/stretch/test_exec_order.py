@@ -13,7 +13,6 @@ from torch.fx import Tracer
 
 from tests.models.exec_order import (
     Mixed,
-    Model,
     gathers_of,
     parameter,
     readable,
@@ -23,6 +22,7 @@ from tests.models.exec_order import (
 )
 from tests.suite import equal, holds, is_linear
 from tests.suite.chance import by_chance
+from tests.zoo import Model
 
 # --- the tracer -----------------------------------------------------------------------------------
 

@@ -15,12 +15,12 @@ from torch.fx import Tracer, symbolic_trace
 from tests import zoo
 from tests.models.rewriting import (
     IMAGES,
-    Pair,
     becomes,
     calls,
     fused_right,
     matched,
     pair,
+    paired,
     pattern_of,
     pattern_to_plant,
     places,
@@ -93,21 +93,15 @@ def test_finding_several_results_takes_time_in_proportion_to_the_graph(lesson):
     is_linear(work, 50, "graph")
 
 
-class Scales(nn.Module):
-    """Multiplies a function of the input with a parameter."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.scale = nn.Parameter(torch.full((4,), 7.0))
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x) * self.scale
+def scales(function):
+    """A model that multiplies a function of the input with a parameter."""
+    scale = nn.Parameter(torch.full((4,), 7.0))
+    return zoo.Model(lambda model, x: function(x) * model.scale, scale=scale)
 
 
 def test_a_tensor_of_a_pattern_matches_any_tensor_of_its_type(lesson):
-    pattern = Scales(lambda x: x)
-    equal(places(lesson, pattern, nn.Sequential(Scales(torch.sin))), ["mul"])
+    pattern = scales(lambda x: x)
+    equal(places(lesson, pattern, nn.Sequential(scales(torch.sin))), ["mul"])
     equal(places(lesson, pattern, zoo.Buffers()), [])
 
 
@@ -280,20 +274,17 @@ def test_a_replacement_of_other_inputs_or_results_is_refused(lesson, new):
         lesson.replace_pattern(gm, relu, new)
 
 
-class Scaled(nn.Module):
+def scaled():
     """A replacement with modules and a parameter."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-        self.scale = nn.Parameter(torch.rand(4))
-
-    def forward(self, x):
-        return self.inner(x) * self.scale
+    return zoo.Model(
+        lambda model, x: model.inner(x) * model.scale,
+        inner=nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)),
+        scale=nn.Parameter(torch.rand(4)),
+    )
 
 
 def test_a_replacement_brings_its_modules_and_parameters(lesson):
-    x, new = torch.rand(2, 4), Scaled()
+    x, new = torch.rand(2, 4), scaled()
     gm = replaced(lesson, lambda a: torch.relu(a) + 1, relu, new)
     same_numbers(before := gm(x), new(x) + 1)
     equal(sorted(gm.state_dict()), sorted(new.state_dict()))
@@ -311,16 +302,12 @@ def test_a_module_that_was_replaced_is_removed(lesson):
 
 
 def test_an_attribute_that_the_module_has_is_used(lesson):
-    gm = replaced(lesson, Scales(torch.relu), relu, Scaled())
+    gm = replaced(lesson, scales(torch.relu), relu, scaled())
     equal(gm.scale[0].item(), 7.0)
 
 
 def adds(function, constant):
-    class Adds(nn.Module):
-        def forward(self, x):
-            return function(x) + torch.tensor(constant)
-
-    return Adds()
+    return zoo.Model(lambda model, x: function(x) + torch.tensor(constant))
 
 
 @pytest.mark.beyond("both are called `_tensor_constant0`, and the model's wins: wrong numbers")
@@ -404,14 +391,14 @@ def test_two_batch_norms_in_a_row_are_fused(lesson):
 
 @pytest.mark.beyond("it is fused with both batch norms: wrong numbers")
 def test_a_convolution_that_is_called_twice_is_not_fused(lesson):
-    model = Pair(lambda model, x: model.norm(model.conv(x)) + model.other(model.conv(x)))
+    model = paired(lambda model, x: model.norm(model.conv(x)) + model.other(model.conv(x)))
     fused_right(lesson, settled(model), IMAGES)
 
 
 @pytest.mark.beyond("the fused weight is read: wrong numbers")
 @pytest.mark.parametrize("around", [lambda model: model, nn.Sequential])
 def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, around):
-    model = Pair(lambda model, x: model.norm(model.conv(x)) * model.conv.weight.sum())
+    model = paired(lambda model, x: model.norm(model.conv(x)) * model.conv.weight.sum())
     fused_right(lesson, settled(around(model)), IMAGES)
 
 
@@ -427,7 +414,7 @@ def test_layers_with_hooks_are_not_fused(lesson, number, kind):
 
 
 def test_a_module_may_be_called_with_a_number(lesson):
-    model = Pair(lambda model, x: model.norm(model.conv(x)) * model.same(2.0))
+    model = paired(lambda model, x: model.norm(model.conv(x)) * model.same(2.0))
     model.same = nn.Identity()
     fused_right(lesson, settled(model), IMAGES, nodes=5)
 

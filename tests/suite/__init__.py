@@ -4,7 +4,7 @@ The tests of a lesson need no more than this: the fixture ``lesson`` (the module
 the comparisons exported here.
 """
 
-from tests.suite.cost import growth, is_linear, lines_run
+from tests.suite.cost import is_linear, lines_run
 from tests.suite.expect import (
     barred,
     equal,
@@ -17,14 +17,12 @@ from tests.suite.expect import (
     warns_of,
 )
 from tests.suite.graphs import rows, same_graph
-from tests.suite.implementations import star_import
 from tests.suite.versions import asking_more
 
 __all__ = [
     "asking_more",
     "barred",
     "equal",
-    "growth",
     "holds",
     "is_linear",
     "is_value",
@@ -35,6 +33,5 @@ __all__ = [
     "rows",
     "same_graph",
     "same_numbers",
-    "star_import",
     "warns_of",
 ]

@@ -9,20 +9,16 @@ from types import FrameType
 from tests.suite.expect import holds
 
 
-def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
-    """Return how many times the lines run when the size doubles: 2 is linear, 4 is quadratic.
+def is_linear(work: Callable[[int], Callable[[], object]], size: int, what: str) -> None:
+    """Fail unless it takes about twice the steps if there is twice as much of ``what``.
 
     Args:
         work: Makes the call to count for a size; what it does itself isn't counted.
         size: The smaller of the two sizes.
+        what: What there is twice as much of.
     """
     work(size)()  # work that is done once per process, such as an import, isn't counted
-    return lines_run(work(2 * size)) / lines_run(work(size))
-
-
-def is_linear(work: Callable[[int], Callable[[], object]], size: int, what: str) -> None:
-    """Fail unless it takes about twice the steps if there is twice as much of ``what``."""
-    factor = growth(work, size)
+    factor = lines_run(work(2 * size)) / lines_run(work(size))
     holds(
         factor < 2.5, f"twice the steps for twice the {what}", got=f"{factor:.1f} times the steps"
     )

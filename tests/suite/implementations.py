@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace, TracebackType
+from types import ModuleType, TracebackType
 
 import pytest
 import torch.fx
@@ -89,11 +89,6 @@ class Implementation:
         return tuple(self.finder.completed) if self.finder else ()
 
 
-def star_import(module: ModuleType) -> SimpleNamespace:
-    """Return what ``from module import *`` brings."""
-    return SimpleNamespace(**{name: getattr(module, name) for name in module.__all__})
-
-
 def reference(lesson: str) -> Implementation:
     """The lesson as solved in ``solutions/``: the stretch, which builds on the core."""
     return Implementation(lesson, STRETCHES, reference_of(lesson))
@@ -167,7 +162,8 @@ def whole_engine() -> Implementation:
     """The whole reference's own engine; what its module leaves out is in the lessons' own."""
     pieces = joined(map(reference_of, FINALE.needs))
     # Imported late: learners are judged without `solutions`.
-    vars(pieces).update(vars(star_import(importlib.import_module("solutions.stretch.engine"))))
+    engine = importlib.import_module("solutions.stretch.engine")
+    vars(pieces).update({name: getattr(engine, name) for name in engine.__all__})
     return Implementation(FINALE.name, STRETCHES, pieces)
 
 
