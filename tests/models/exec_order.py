@@ -45,17 +45,15 @@ class Mixed(nn.Module):
         return self.linear(self.linear(x)) + self.scale
 
 
-class Tied(nn.Module):
+def tied() -> Model:
     """Two layers share one weight."""
 
-    def __init__(self):
-        super().__init__()
-        self.encode = nn.Linear(4, 4)
-        self.decode = nn.Linear(4, 4, bias=False)
-        self.decode.weight = self.encode.weight
+    def forward(model, x):
+        return model.decode(model.encode(x)) * model.decode.weight.sum()
 
-    def forward(self, x):
-        return self.decode(self.encode(x)) * self.decode.weight.sum()
+    model = Model(forward, encode=nn.Linear(4, 4), decode=nn.Linear(4, 4, bias=False))
+    model.decode.weight = model.encode.weight
+    return model
 
 
 class Outer(nn.Module):
@@ -88,17 +86,6 @@ class OneSided(nn.Module):
         return x * (self.left if left else self.right)
 
 
-class Reused(nn.Module):
-    """One block is called twice, and uses its parameter in a way that changes."""
-
-    def __init__(self):
-        super().__init__()
-        self.block = OneSided()
-
-    def forward(self, x):
-        return self.block(self.block(x, left=True), left=False)
-
-
 # The parameters that some models use. torch's watcher misses some, and counts an input as one.
 MISREAD = {
     "ByKeyword": ["weight", "bias"],
@@ -107,7 +94,12 @@ MISREAD = {
     "FeedsALayer": ["linear.weight", "linear.bias", "query"],
 }
 MODELS: dict[str, Callable[[], nn.Module]] = {
-    **{model.__name__: model for model in (Mixed, Tied, Outer, LooksLikeAParameter, Reused)},
+    **{model.__name__: model for model in (Mixed, Outer, LooksLikeAParameter)},
+    "Tied": tied,
+    # One block is called twice, and uses its parameter in a way that changes.
+    "Reused": lambda: Model(
+        lambda model, x: model.block(model.block(x, left=True), left=False), block=OneSided()
+    ),
     "ByKeyword": lambda: Model(
         lambda model, x: F.linear(x, model.weight, bias=model.bias).add(other=model.bias),
         weight=parameter(4, 4),

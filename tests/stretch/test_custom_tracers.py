@@ -11,25 +11,22 @@ from torch.fx import Graph, Proxy
 
 from tests.models.custom_tracers import Scaled, Survives, traced_paths
 from tests.suite import equal, is_value, same_graph
+from tests.zoo import Model
 
 
 @pytest.mark.parametrize("name", ["ModulePathTracer", "LowerReluTracer", "TaggingTracer"])
 def test_options_of_a_plain_tracer_work(lesson, name):
-    class Shaped(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.rand(2))
+    def branches(model, x):
+        return x + (1 if model.weight.dim() == 1 else 2)
 
-        def forward(self, x):
-            return x + (1 if self.weight.dim() == 1 else 2)
-
+    model = Model(branches, weight=nn.Parameter(torch.rand(2)))
     tracer = getattr(lesson, name)(param_shapes_constant=True)
     equal(
         tracer.param_shapes_constant,
         True,
         cause=(is_value(False), "`__init__` doesn't pass on the options it gets"),
     )
-    same_graph(tracer.trace(Shaped()), torch.fx.Tracer(param_shapes_constant=True).trace(Shaped()))
+    same_graph(tracer.trace(model), torch.fx.Tracer(param_shapes_constant=True).trace(model))
 
 
 class Remembers(Proxy):
