@@ -559,8 +559,10 @@ def test_qualname_map_has_the_old_path_of_each_module(lesson):
 
 def test_the_original_is_not_changed(lesson):
     m = symbolic_trace(model := Chain())
-    with untouched(m):
-        lesson.split_module(m, model, in_stages(m, 3))
+    for mode in (True, False):  # the layers have a mode of their own
+        model.outer.train(mode)
+        with untouched(m):
+            lesson.split_module(m, model, in_stages(m, 3))
 
 
 def test_resnet18_is_cut_as_torch_cuts_it(lesson):

@@ -340,6 +340,7 @@ def test_after_an_error_in_a_call_it_is_not_in_progress(lesson):
 def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
     model, cache, tracer = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), {}, lesson.Tracer()
     model[0].requires_grad_(False)
+    model[1].weight = type("Own", (nn.Parameter,), {})(torch.ones(2, 2))
     standing_at(tracer, model)
     first, second = (tracer.getattr("bias", model[0].bias, cache) for _ in range(2))
     tracer.getattr("bias", model[1].bias, cache)
@@ -355,6 +356,9 @@ def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
         hint="store the proxy in the dict that you are given, under the path",
     )
     holds(first is second, "the same proxy both times", got=[first, second])
+    equal(list(cache), ["0.bias", "1.bias"])
+    got = tracer.getattr("weight", model[1].weight, cache)
+    holds(got is not model[1].weight, "a proxy: its class is a subclass of `nn.Parameter`", got=got)
 
 
 def test_anything_that_is_not_a_parameter_is_returned_unchanged(lesson):
@@ -370,11 +374,12 @@ def test_a_buffer_becomes_a_proxy_if_the_tracer_is_asked(lesson):
     model, tracer = nn.Sequential(nn.BatchNorm1d(2)), lesson.Tracer()
     standing_at(tracer, model)
     tracer.proxy_buffer_attributes = True
-    for name in ("running_mean", "weight"):
+    names = ["running_mean", "num_batches_tracked", "weight"]
+    for name in names:
         tracer.getattr(name, getattr(model[0], name), {})
     equal(
         [node.target for node in tracer.graph.nodes][1:],
-        ["0.running_mean", "0.weight"],
+        [f"0.{name}" for name in names],
         hint="look at `self.proxy_buffer_attributes`",
     )
     equal(tracer.getattr("nothing", None, {}), None)
@@ -383,11 +388,10 @@ def test_a_buffer_becomes_a_proxy_if_the_tracer_is_asked(lesson):
 # --- step 6: trace --------------------------------------------------------------------------------
 
 
-def annotated(x: int):
+def annotated(x: int) -> torch.Tensor:
     return x
 
 
-annotated.__annotations__["return"] = torch.Tensor
 FUNCTIONS = {
     "operations": lambda x, y=2: torch.relu(x) * y + 1,
     "no result": lambda x: None,
@@ -497,6 +501,9 @@ def test_every_node_has_a_scope(lesson):
     tracer.trace(lambda x: x)
     without = (is_value(["x"]), "`self.create_node` didn't make the output node")
     equal(list(tracer.node_name_to_scope), ["x", "output"], cause=without)
+    equal(
+        tuple(tracer.node_name_to_scope["x"]), ("", None), hint="the scope of a root has no class"
+    )
 
 
 def test_calls_are_counted_over_all_traces_of_a_tracer(lesson):
