@@ -164,7 +164,7 @@ def fits(node: Node) -> bool:  # step 1
     - a node of ``POINTWISE`` fits if each of its ``arguments`` is a constant (``is_constant``), or
       a node whose result is plain and has a ``place`` in the node's shape.
 
-    The nodes may be torch's: ``is_node`` of ``graph`` accepts both kinds.
+    The nodes may be torch's: ``is_node`` of the lesson ``graph`` accepts both kinds.
 
     >>> from solutions.capture import capture
     >>> def function(x):
@@ -316,8 +316,8 @@ def kernels(gm: GraphModule) -> list[Kernel]:  # step 2
     """Return the partitions of a graph, in an order in which they can run.
 
     Nodes in equal loops are one partition, whose ``shape`` is the loop's. Each other call is a
-    partition of its own. ``assign_nodes``, ``collect_crossings`` and ``order_partitions`` of
-    ``split_module`` do the work.
+    partition of its own. ``assign_nodes``, ``collect_crossings`` and ``order_partitions`` do the
+    work: import them from the lesson ``split_module``.
 
     In torch: ``torch._inductor.scheduler.Scheduler`` decides which loops are fused.
 
@@ -551,7 +551,7 @@ def launcher(kernel: Kernel, run: Any) -> Callable[..., Any]:  # step 5
 
     Returns:
         A function whose ``__name__`` is ``"kernel"``, as its calls will be named. It returns a list
-        of outputs, or a single output as it is (``returns_single``).
+        of outputs, or a single output as it is (``kernel.returns_single``).
     """
     function = taking_tensors(run, kernel.shape, kernel.columns)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import given.backend
@@ -33,11 +32,9 @@ from tests.models.backend import (
     only_kernel,
     operators,
     random_program,
-    rms,
     softmax,
     stored_and_read,
     two_results,
-    widest,
     writer_of,
     written_after,
     written_between,
@@ -73,6 +70,7 @@ PLACES = {
         ((2, 4, 3), (3,), "column"),
         ((2, 4, 3), (1, 3), "column"),
         ((2, 4, 3), (4, 3), None),
+        ((4, 3), (4,), None),
         ((2, 3), (3, 2), None),
         ((2, 4, 3), (2, 1, 3), None),
         ((2, 4, 3), (4, 1), None),
@@ -85,15 +83,11 @@ def test_an_operand_is_read_at_its_place(lesson, shape, operand, expected):
 
 
 FIT = {
-    "neg": torch.neg,
     "number": lambda x: x * 2 + 1,
     "column": lambda x: x + x[:1],
     "last_dimension": lambda x: x.sum(-1, keepdim=True),
-    "dimension_1": lambda x: x.amax(1, keepdim=True),
     "string": gelu_tanh,
     "None": lambda x: x.clamp(max=3),
-    "infinity": lambda x: x.clamp(min=-math.inf),
-    "boolean": lambda x: x + True,
 }
 
 
@@ -104,16 +98,11 @@ def test_a_node_that_a_loop_can_run_fits(lesson, name):
 
 UNFIT = {
     "a matrix product isn't element by element": lambda x: x.mm(x),
-    "sin isn't in the table": lambda x: torch.sin(x),
     "the result is float64": lambda x: x.sum(-1, keepdim=True, dtype=torch.float64),
-    "the result has other strides": lambda x: x.t() + 1,
     "the result has no dimension": lambda x: x[0, 0] + 1,
     "an operand has other strides": lambda x: x + x.t(),
-    "an operand is float64": lambda x: x + x.double()[0, 0],
-    "a number is nan": lambda x: x.clamp(min=math.nan),
     "a keyword argument is nan": lambda x: torch.add(x, x, alpha=math.nan),
     "an operand is read neither by row nor by column": lambda x: x.view(3, 1, 3) + x,
-    "the reduced dimension isn't the last one": lambda x: x.sum(0, keepdim=True),
     "the reduced dimension isn't kept": lambda x: x.sum(-1),
 }
 
@@ -167,8 +156,9 @@ def test_a_reduction_runs_over_the_shape_of_its_input(lesson):
         ([(0, (2, 2, 3))], (4, 1)),
         ([(1, (4, 3)), (2, (4, 5))], (4, 5)),
         ([(2, (4, 3)), (1, (4, 5))], (4, 3)),
+        ([(1, (4, 3)), (2, (5, 3))], (4, 3)),
     ],
-    ids=["no loop", "its rows", "5 rows", "2 by 2 rows", "the second later", "the first later"],
+    ids=str,
 )
 def test_a_node_with_one_number_per_row_runs_in_the_loop_of_an_input(lesson, shapes, expected):
     node = call(lesson, lambda x, y: x + y, torch.ones(4, 1), torch.ones(4, 1))
@@ -195,12 +185,18 @@ def test_a_node_with_one_number_per_row_runs_in_the_loop_of_an_input(lesson, sha
 
 
 def test_the_level_counts_how_often_the_loop_changes(lesson):
-    graph = flat(lesson, lambda x: x.neg().relu().mm(x).neg(), torch.ones(3, 3)).graph
-    levels = [loop.level for loop in lesson.loops_of(graph).values()]
+    def function(x):
+        return torch.cat([x.neg().relu()]).mm(x).neg()
+
+    loops = lesson.loops_of(flat(lesson, function, torch.ones(3, 3)).graph)
     equal(
-        levels[:5],
-        [0, 1, 1, 2, 3],
-        hint="it changes three times: from `x` to `neg`, from `relu` to `mm`, from `mm` to `neg`",
+        [loop.level for loop in loops.values()][:6],
+        [0, 1, 1, 2, 2, 3],
+        cause=[
+            (is_value([0, 1, 1, 0, 0, 1]), "`relu`, in the list of `cat`, is an input too"),
+            (is_value([0, 1, 1, 2, 3, 4]), "`cat` and `mm` have no loop: it doesn't change"),
+        ],
+        hint="it changes from `x` to `neg`, from `relu` to `cat`, and from `mm` to `neg`",
     )
 
 
@@ -219,34 +215,44 @@ def test_an_input_adds_to_the_level_only_if_its_own_loop_is_another(lesson):
 
 
 def test_a_barrier_begins_an_epoch(lesson):
-    graph = flat(lesson, lambda x, y: (x.neg(), y.add_(1), x.exp()), *inputs(3)).graph
-    epochs = {node.name: loop.epoch for node, loop in lesson.loops_of(graph).items()}
-    equal(epochs["neg"], 0)
-    equal(epochs["exp"] > 0, True, hint="`y.add_(1)` is a barrier for all nodes after it: count it")
+    graph = flat(lesson, lambda x, y: (a := x.neg(), y.add_(1), a.exp()), *inputs(3)).graph
+    loops = {node.name: loop for node, loop in lesson.loops_of(graph).items()}
+    equal(loops["neg"].epoch, 0)
+    words = "`y.add_(1)` is a barrier for all nodes after it: count it"
+    equal(loops["exp"].epoch > 0, True, hint=words)
+    equal(loops["exp"].level, 1, hint="a level is for another shape, and an epoch for a barrier")
 
 
-def test_a_node_joins_the_loop_of_its_only_user(lesson):
+def test_a_node_joins_the_loop_of_its_users(lesson):
     def function(x, y):
-        return x.exp().mm(x) + y.relu().neg()
+        a = y.relu()
+        return x.exp().mm(x) + a.neg() * a
 
     graph = flat(lesson, function, *inputs(3, 3)).graph
     loops = lesson.loops_of(graph)
     lesson.join_users(graph, loops)
     levels = {node.name: loop.level for node, loop in loops.items()}
     equal(
-        [levels["exp"], levels["relu"], levels["neg"], levels["add"]],
+        [levels[name] for name in ("exp", "relu", "neg", "mul")],
         [1, 3, 3, 3],
-        cause=(
-            is_value([1, 1, 3, 3]),
-            "`neg` moved to `add`, but `relu` was asked before it",
-        ),
-        hint="move nodes to their users, going from the last node to the first",
+        cause=[
+            (
+                is_value([1, 1, 1, 3]),
+                "`neg` was asked before `mul`: go from the last node to the first",
+            ),
+            (is_value([1, 1, 3, 3]), "both users of `relu` are in the loop of `add`"),
+        ],
     )
 
 
 STAYS = {
     "its users have several loops": (
         lambda x, y: ((a := x.exp()).mm(x).relu() + a, a.neg()),
+        inputs(3, 3),
+        "exp",
+    ),
+    "the graph returns it": (
+        lambda x, y: (a := x.exp(), y.relu().mm(y) + a),
         inputs(3, 3),
         "exp",
     ),
@@ -297,22 +303,19 @@ def test_a_reduction_joins_only_a_user_with_a_loop_like_its_own(lesson, size, jo
 
 
 def test_the_shape_of_a_kernel_is_that_of_its_loop(lesson):
-    centred = only_kernel(lesson, lambda x: x - x.mean(-1, keepdim=True), torch.ones(4, 3))
-    cause = (is_value((4, 1)), "its first node has one number per row, but its loop has columns")
-    equal(centred.shape, (4, 3), cause=cause, hint="set the `shape` of each kernel: its loop's")
+    def spread(x):
+        return (x - x.mean(-1, keepdim=True)).abs().mean(-1, keepdim=True)
+
+    kernel = only_kernel(lesson, spread, torch.ones(4, 3))
+    words = "its first and last nodes have one number per row, but its loop has columns"
+    cause = (is_value((4, 1)), words)
+    equal(kernel.shape, (4, 3), cause=cause, hint="set the `shape` of each kernel: its loop's")
 
 
 def test_a_single_node_is_a_partition_that_is_not_fused(lesson):
     module = flat(lesson, lambda x: torch.relu(x).mm(x).mm(x).tanh(), torch.ones(3, 3))
     found = [(operators(each), each.is_fused) for each in lesson.kernels(module)]
-    equal(
-        found,
-        [(["relu"], False), (["mm"], False), (["mm"], False), (["tanh"], False)],
-        cause=(
-            lambda got: (["mm", "mm"], True) in got,
-            "two nodes that no loop can run are in one kernel: each is a partition of its own",
-        ),
-    )
+    equal(found, [(["relu"], False), (["mm"], False), (["mm"], False), (["tanh"], False)])
 
 
 def test_a_kernel_knows_what_enters_and_what_leaves(lesson):
@@ -364,22 +367,21 @@ def neighbours(x, y):
     return x.neg() * 2, y.neg() * 3
 
 
+def rows_of_another(x, y):
+    return x.exp().sum(-1, keepdim=True) * y + y
+
+
 @pytest.mark.parametrize(
     ("function", "args", "count"),
     [
-        (chain, inputs(4, 3), 9),
         (block, inputs(4, 3), 14),
-        (rms, inputs(4, 3), 6),
+        (two_results, inputs(4, 3), 5),
         (neighbours, inputs(3), 4),
     ],
-    ids=["a chain", "a norm and a softmax", "after a reduction", "neighbours"],
+    ids=["a norm and a softmax", "after a reduction", "neighbours"],
 )
 def test_one_loop_runs_all_that_it_can(lesson, function, args, count):
-    equal(
-        counts(lesson, function, *args),
-        [count],
-        cause=(lambda got: len(got) > 1, "one loop can run all of them"),
-    )
+    equal(counts(lesson, function, *args), [count])
 
 
 @pytest.mark.parametrize(
@@ -391,12 +393,17 @@ def test_one_loop_runs_all_that_it_can(lesson, function, args, count):
             "a loop over 3 elements and one over 4 are one kernel",
         ),
         (
+            rows_of_another,
+            (torch.ones(4, 5), torch.ones(4, 3)),
+            "both loops have 4 rows, but one has 5 columns and the other has 3",
+        ),
+        (
             written_between,
             inputs(3),
             "nodes from both sides of the write `y.add_(1)` are in one kernel",
         ),
     ],
-    ids=["another shape", "a write"],
+    ids=["another shape", "other columns", "a write"],
 )
 def test_two_kernels_stay_apart(lesson, function, args, cause):
     equal(counts(lesson, function, *args), [2, 2], cause=(is_value([4]), cause))
@@ -419,8 +426,6 @@ def test_a_value_from_before_a_write_is_computed_before_it(lesson):
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (chain, [["mul", "add", "sigmoid", "sub", "tanh", "mul_1", "silu", "mul_2", "add_1"]]),
-        (widest, [["add", "add_1", "amax"], ["sub"]]),
         (two_results, [["mul", "sum_1", "mul_1", "add"], ["div"]]),
         (kept_for_long, [["amax", "mul"], ["sub", "exp", "sum_1"], ["div", "add"]]),
         (
@@ -428,20 +433,13 @@ def test_a_value_from_before_a_write_is_computed_before_it(lesson):
             [["mean", "neg", "mean_1"], ["sub", "sub_1"]],
         ),
     ],
-    ids=["chain", "widest", "two_results", "kept_for_long", "two_means"],
+    ids=["two_results", "kept_for_long", "two_means"],
 )
 def test_a_node_that_uses_a_row_waits_for_the_next_pass(lesson, function, expected):
     kernel = only_kernel(lesson, function, *inputs(4, 3))
     found = [[node.name for node in nodes] for nodes in lesson.phases(kernel)]
-    fewest = len(expected)
-    equal(
-        found,
-        expected,
-        cause=[
-            (lambda got: len(got) > fewest, "there are more passes than needed"),
-            (lambda got: len(got) < fewest, "a node uses a row before the pass has computed it"),
-        ],
-    )
+    early = (len(found) < len(expected), "a node uses a row before the pass has computed it")
+    equal(found, expected, cause=early)
 
 
 def test_a_row_from_outside_is_there_in_the_first_pass(lesson):
@@ -499,24 +497,26 @@ def test_a_reduction_reads_an_input_at_its_place_in_the_loop(lesson):
     writer, nodes = writer_of(lesson, means, *inputs(4, 3, count=1))
     (x,) = writer.kernel.inputs
     with noting(
-        cause=(lambda error: error.args == (None,), "`place` was asked about the node's shape"),
+        cause=(
+            lambda error: f"{error.args[0]}" == "None",
+            "`place` was asked about the node's shape",
+        ),
         hint="the loop runs over `self.kernel.shape`",
         on=(KeyError,),
     ):
-        found = writer.operand(nodes["mean"], x)
-    equal(found, f"p_{x.name}[i * columns + j]")
+        found = writer.in_loop(nodes["mean"])
+    equal(found, [f"s_mean += p_{x.name}[i * columns + j];"])
 
 
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
         (chain, []),
-        (widest, ["add"]),
-        (lambda x, y: softmax(x), ["mul", "exp"]),
+        (kept_for_long, ["exp", "mul"]),
         (stored_and_read, ["mul"]),
         (lambda x, y: (y * 2).sum(-1, True) * 3 + x, []),
     ],
-    ids=["one pass", "sum", "softmax", "output", "per row"],
+    ids=["one pass", "the next and the one after", "output", "per row"],
 )
 def test_a_value_per_column_is_kept_for_a_later_pass(lesson, function, expected):
     writer, nodes = writer_of(lesson, function, *inputs(4, 3))
@@ -531,7 +531,6 @@ def test_a_value_per_column_is_kept_for_a_later_pass(lesson, function, expected)
                 lambda got: {*got} < {*expected},
                 "a later pass needs the value, and its variable is gone at the next column",
             ),
-            (lambda got: {*got} > {*expected}, "no later pass needs the value"),
         ],
     )
 
@@ -541,13 +540,10 @@ def test_a_reduction_takes_a_step_for_each_column(lesson):
     equal(
         [line for name in ("sum_1", "amax") for line in writer.in_loop(nodes[name])],
         ["s_sum_1 += v_exp;", "s_amax = max_(s_amax, v_mul);"],
-        cause=[
-            (
-                lambda got: not all(";" in line for line in got),
-                "a statement of C ends with a semicolon",
-            ),
-            (lambda got: "+=" in str(got[1:]), "each reduction has its own step, in `REDUCTIONS`"),
-        ],
+        cause=(
+            lambda got: "+=" in str(got[1:]),
+            "each reduction has its own step, in `REDUCTIONS`",
+        ),
     )
 
 
@@ -559,12 +555,9 @@ def test_a_value_is_computed_kept_and_stored(lesson):
 
 
 def test_a_row_has_its_lines_after_the_loop(lesson):
-    def function(x, y):
-        row = x.mean(-1, keepdim=True)
-        return row + 1, x * y
-
-    writer, nodes = writer_of(lesson, function, *inputs(4, 3))
-    equal(writer.after_loop(nodes["mean"]), ["const float v_mean = s_mean / columns;"])
+    writer, nodes = writer_of(lesson, means, *inputs(4, 3, count=1))
+    printed = ["const float v_mean = s_mean / columns;", "o_mean[i] = v_mean;"]
+    equal(writer.after_loop(nodes["mean"]), printed)
     words = "a value per row is computed once, after the loop over the columns"
     equal(writer.in_loop(nodes["add"]), [], cause=(bool, words))
     *_, stored = writer.after_loop(nodes["add"])
@@ -632,11 +625,6 @@ def test_a_flat_kernel_is_called_for_long_rows(lesson):
 def test_each_call_has_new_outputs(lesson):
     module = lowered(lesson, chain, *inputs(3))
     first, second = module(*inputs(3)), module(*inputs(3)[::-1])
-    equal(
-        type(first),
-        torch.Tensor,
-        cause=(is_value(FakeTensor), "a tensor made like `value_of(node)` has no data either"),
-    )
     same_numbers(
         first.clone(),
         chain(*inputs(3)),
@@ -750,14 +738,13 @@ def test_inputs_may_have_strides(lesson):
     ("wrong", "words"),
     [
         (torch.ones(4), "lower it"),
-        (torch.ones(3, dtype=torch.float64), "lower it"),
         (torch.ones(3, requires_grad=True), "gradient"),
     ],
-    ids=["another shape", "another dtype", "a gradient that would be lost"],
+    ids=["another shape", "a gradient that would be lost"],
 )
 def test_a_kernel_refuses_an_input_that_it_was_not_made_for(lesson, wrong, words):
     module = lowered(lesson, chain, *inputs(3))
-    with refuses(ValueError, words):
+    with refuses(ValueError, words, cause="a kernel ran on an input that wasn't `checked`"):
         module(wrong, wrong)
 
 
@@ -798,7 +785,7 @@ def prepare() -> Iterator[object]:
         *((each, (torch.ones(4, 3),)) for each in (*FIT.values(), softmax)),
         *((each, (torch.ones(3, 3),)) for each in UNFIT.values()),
         *((random_program(seed), inputs(4, 4)) for seed in range(10)),
-        *((each, inputs(4, 3)) for each in (chain, block, widest, two_results, stored_and_read)),
+        *((each, inputs(4, 3)) for each in (chain, block, two_results, stored_and_read)),
         *((each, inputs(3)) for each in (chain, written_between, written_after)),
         *((around, inputs(size, size)) for size in (3, 6)),
         *((two_results, inputs(6, 6)), (chain, inputs(20_000))),

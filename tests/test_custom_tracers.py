@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from tests import zoo
 from tests.models.custom_tracers import (
     Scaled,
-    Survives,
     all_tagged,
     paths,
     plain,
@@ -166,7 +165,7 @@ def test_two_tracers_share_nothing(lesson):
 
 
 def test_a_model_that_catches_an_error_keeps_its_paths(lesson):
-    found = traced_paths(lesson, Survives())
+    found = traced_paths(lesson, zoo.Survives())
     skipped = (is_value("child"), "an exception skipped the line that restores the path")
     equal(found["exp"], "", cause=skipped, hint="restore it in a `finally`")
 

@@ -12,7 +12,6 @@ from tests.models.inversion import (
     NO_CHAIN,
     NO_STEP,
     Affine,
-    WithState,
     X,
     builder_for,
     chain_of,
@@ -25,6 +24,7 @@ from tests.models.inversion import (
     seed_example,
     undone,
     undone_twice,
+    with_state,
 )
 from tests.suite import equal, holds, is_value, refuses, rows, same_numbers
 from tests.suite.chance import by_chance
@@ -194,7 +194,7 @@ def test_a_step_has_a_function_and_operands(lesson):
 
 
 def test_a_step_with_a_constant_uses_the_copy(lesson):
-    model = WithState(lambda x, model: x / model.buffer)
+    model = with_state(lambda model, x: x / model.buffer)
     builder = builder_for(lesson, model)
     x, step, _ = builder.chain
     result = builder.graph.placeholder("result")
@@ -250,7 +250,7 @@ def test_the_placeholder_has_the_name_of_the_output_node(lesson):
 
 
 def test_a_constant_may_be_used_by_several_steps(lesson):
-    model = WithState(lambda x, model: model.weight - x * model.weight)
+    model = with_state(lambda model, x: model.weight - x * model.weight)
     undone(lesson, model, torch.tensor([0.5, 0.25]))
 
 
@@ -321,7 +321,7 @@ def test_the_error_states_the_reason(lesson):
 
 
 def test_a_constant_that_changes_the_model_is_refused(lesson):
-    model = WithState(lambda x, model: x + model.weight.mul_(2))
+    model = with_state(lambda model, x: x + model.weight.mul_(2))
     try:
         refused(lesson, model, "mul_", "add", "weight")
     finally:
@@ -331,5 +331,5 @@ def test_a_constant_that_changes_the_model_is_refused(lesson):
 
 
 def test_a_change_of_the_model_outside_the_chain_is_refused(lesson):
-    model = WithState(lambda x, model: (model.weight.mul_(2), x + model.weight)[1])
+    model = with_state(lambda model, x: (model.weight.mul_(2), x + model.weight)[1])
     refused(lesson, model, "mul_", "weight")

@@ -41,11 +41,7 @@ def orders_of(lesson, *texts: str):
 
 
 def test_gpipe_runs_all_forwards_then_all_backwards(lesson):
-    equal(
-        printed(lesson.gpipe(2, 3)),
-        ["0F0 0F1 0F2 0B0 0B1 0B2", "1F0 1F1 1F2 1B0 1B1 1B2"],
-        cause=(lambda got: len(got) == 3, "there is one order per micro-batch, not per stage"),
-    )
+    equal(printed(lesson.gpipe(2, 3)), ["0F0 0F1 0F2 0B0 0B1 0B2", "1F0 1F1 1F2 1B0 1B1 1B2"])
 
 
 @pytest.mark.parametrize(
@@ -116,10 +112,6 @@ def test_an_action_starts_when_its_worker_is_free_and_its_input_is_there(lesson)
             [("0F0", 0), ("0F1", 1), ("0B0", 4), ("0B1", 7)],
             [("1F0", 1), ("1B0", 2), ("1F1", 4), ("1B1", 5)],
         ],
-        cause=[
-            (lambda got: got[0][2][1] == 2, "0B0 doesn't wait for 1B0"),
-            (lambda got: got[1][0][1] == 0, "1F0 doesn't wait for 0F0"),
-        ],
     )
 
 
@@ -164,13 +156,7 @@ def test_a_deadlock_names_each_action_and_what_it_waits_for(lesson, texts, pairs
     with refuses(
         RuntimeError,
         *(f"{user} waits for {needed}" for user, needed in pairs),
-        cause=[
-            (lambda got: got is None, "a timeline was returned, though an action waits forever"),
-            (
-                lambda got: all(f"{needed} waits for {user}" in str(got) for user, needed in pairs),
-                "the pairs are the wrong way round: first what is needed, then what waits for it",
-            ),
-        ],
+        cause="a timeline was returned, though an action waits forever",
         hint="they wait in a circle, or for an action that is in no order",
     ):
         lesson.simulate(orders_of(lesson, *texts))
@@ -213,7 +199,7 @@ def test_a_stage_knows_what_crosses_its_borders_and_computes_its_part(lesson):
     equal(
         [names(each) for each in (first.inputs, first.outputs, second.inputs, second.outputs)],
         [["x"], ["relu"], ["relu", "y"], ["tanh"]],
-        cause=(lambda got: not any(got), "no value crosses yet: `collect_crossings`"),
+        hint="`collect_crossings`",
     )
     x, y = torch.rand(3), torch.rand(3)
     holds(first.module is not None, "a module in each stage", hint="`build_submodule`")
@@ -226,10 +212,10 @@ def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
     equal(
         [(stage.number, names(stage.nodes)) for stage in stages],
         [(0, ["relu"]), (1, ["add", "mul"])],
-        cause=[
-            (lambda got: (7, ["relu"]) in got, "the number is the callback's"),
-            (lambda got: got[0][1] == ["add", "mul"], "the stages aren't sorted by what they need"),
-        ],
+        cause=(
+            is_value([(0, ["add", "mul"]), (1, ["relu"])]),
+            "they aren't sorted by what they need",
+        ),
         hint="`order_partitions`, then `enumerate`",
     )
 
@@ -239,7 +225,7 @@ def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
 
 @pytest.mark.parametrize(
     ("model", "stages", "kind"),
-    [("Skip", 3, torch.Tensor), ("Halves", 4, tuple)],
+    [("skip", 3, torch.Tensor), ("halves", 4, tuple)],
     ids=["several values", "one tuple"],
 )
 def test_what_a_stage_made_is_found_by_its_nodes(lesson, model, stages, kind):
@@ -252,7 +238,7 @@ def test_what_a_stage_made_is_found_by_its_nodes(lesson, model, stages, kind):
 
 
 def test_each_value_is_sent_to_each_stage_that_uses_it(lesson):
-    first, *_ = engines(lesson, task(lesson, "Early", microbatches=1))
+    first, *_ = engines(lesson, task(lesson, "early", microbatches=1))
     first.forward(0)
     sent = {(value, user) for _, value, user, _ in first.channel.sent}
     equal(sent, {*first.sends}, hint="send it once to each user: see `sends`")
@@ -286,7 +272,7 @@ def test_each_micro_batch_has_its_share_of_the_gradient(lesson):
 
 
 def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
-    batch = task(lesson, "Halves", stages=2, microbatches=1)
+    batch = task(lesson, "halves", stages=2, microbatches=1)
     stages = engines(lesson, batch)
     for action in (stages[0].forward, stages[1].forward, stages[1].backward):
         action(0)
@@ -303,15 +289,13 @@ def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
                 not any(each.requires_grad for each in sent["F", "split"]),
                 "what was sent requires no gradient: send what the module returned, not detached",
             ),
-            (lambda got: len(got) == 1 and got[0] is not None, "`None` was left out of the list"),
-            (lambda got: len(got) == 1, "there is one entry per value, not per tensor in it"),
             (lambda got: got[0] is not None, "zeros aren't `None`: the tensor has no gradient"),
         ],
     )
 
 
 def test_the_stage_of_the_loss_has_the_losses(lesson):
-    stages = engines(lesson, task(lesson, "Perplexity"))
+    stages = engines(lesson, task(lesson, "perplexity"))
     missed = lambda error: error.args[0] is stages[0].loss
     cause = (missed, "here the last stage doesn't make the loss: look whether `loss` was made")
     with noting(cause=cause, on=(KeyError,)):
@@ -322,13 +306,12 @@ def test_the_stage_of_the_loss_has_the_losses(lesson):
         all(isinstance(loss, torch.Tensor) and not loss.requires_grad for loss in losses[1]),
         "tensors without history",
         got=losses[1],
-        cause=(lambda got: isinstance(got[0], float), "a number was kept, not a tensor"),
         hint="a loss with history keeps all activations alive: `detach` it",
     )
 
 
 def test_a_tensor_that_requires_no_gradient_has_no_entry(lesson):
-    stages = engines(lesson, task(lesson, "Frozen", microbatches=1))
+    stages = engines(lesson, task(lesson, "frozen", microbatches=1))
     run(stages, lesson.gpipe(3, 1))
     sent = stages[0].channel.sent.items()
     equal(
@@ -349,7 +332,7 @@ NOTHING = (
 
 
 @pytest.mark.parametrize(
-    "model", ["Skip", "InPlace", "Frozen", "Early", "Detached", "Perplexity", "Halves"]
+    "model", ["skip", "in_place", "frozen", "early", "detached", "perplexity", "halves"]
 )
 def test_loss_and_gradients_are_those_of_one_process(lesson, model):
     batch = task(lesson, model)
@@ -396,7 +379,6 @@ def test_a_tensor_arrives_as_if_it_came_from_another_machine(lesson):
         got=arrived["made"],
         cause=[
             (lambda got: got is made, "no copy arrives: change each tensor in a tuple or dict"),
-            (lambda got: not got.requires_grad, "no tensor that arrives requires a gradient"),
             (lambda got: not got.is_leaf, "the tensor arrives with its history: `detach` it"),
         ],
     )
@@ -466,7 +448,7 @@ def test_receive_waits_until_the_value_is_there_and_takes_it_out(lesson):
         ],
         hint="`wait_for` in `receive`, and `notify_all` in `send`",
     )
-    equal([*box.values], keys[2:], cause=(lambda got: len(got) == 3, "the values are still there"))
+    equal([*box.values], keys[2:])
 
 
 def test_a_worker_that_waits_leaves_the_processor_to_others(lesson):
@@ -598,7 +580,7 @@ def test_threads_compute_what_one_process_does(lesson):
 
 
 def test_threads_have_the_autocast_of_their_caller(lesson):
-    batch, seen = task(lesson, "Row", stages=2, microbatches=2), []
+    batch, seen = task(lesson, "row", stages=2, microbatches=2), []
     batch.stages[1].module.register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         lesson.train_step(batch.gm, batch.stages, batch.batch, order=lesson.gpipe, microbatches=2)

@@ -13,7 +13,6 @@ from tests import zoo
 from tests.models.split_module import (
     Chain,
     TwoViews,
-    UsesTensorsLate,
     calls,
     copied,
     crossed,
@@ -34,6 +33,7 @@ from tests.models.split_module import (
     stitched,
     submodules,
     untouched,
+    uses_tensors_late,
 )
 from tests.suite import equal, holds, is_value, noting, refuses, rows, same_graph, same_numbers
 from tests.suite.chance import by_chance, showing
@@ -49,7 +49,6 @@ def test_each_call_goes_to_the_partition_that_the_callback_names(lesson):
         [(partition.name, names(partition.nodes)) for partition in partitions],
         [("7", ["tanh", "relu"]), ("3", ["outer_0_0"])],
         cause=[
-            (lambda got: not isinstance(got[0][0], str), "the names aren't text"),
             (is_value([("3", ["outer_0_0"]), ("7", ["tanh", "relu"])]), "they were sorted"),
             (lambda got: len(got) == 3, 'the answers 7 and "7" have the same text'),
         ],
@@ -63,11 +62,7 @@ def test_the_callback_is_called_once_for_each_call(lesson):
     equal(
         dict(asked),
         {node.name: 1 for node in calls(graph)},
-        cause=[
-            (lambda got: max(got.values()) > 1, "the callback was called again for a node"),
-            (lambda got: len(got) > 6, "the callback was called for a node that isn't a call"),
-            (lambda got: len(got) < 6, "a call was left out: there are three kinds"),
-        ],
+        cause=(lambda got: max(got.values()) > 1, "the callback was called again for a node"),
         hint="placeholders, get_attr nodes and the output have no number; ask for each call once",
     )
 
@@ -176,7 +171,6 @@ def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, chance):
         not early and Counter(ordered) == Counter(every),
         f"each of {count} partitions once, and after all that it depends on",
         got=[partition.name for partition in ordered],
-        cause=(bool(early), "a partition runs before one that it depends on"),
         hint="a partition is ready when all of its dependencies have run, not when one has",
     )
 
@@ -191,10 +185,6 @@ def test_of_several_ready_partitions_the_first_in_the_list_runs_first(lesson, ne
     equal(
         [partition.name for partition in lesson.order_partitions([user, one, two])],
         expected,
-        cause=(
-            lambda got: sorted(got) == sorted(expected) and got.index("user") > got.index(needed),
-            "each runs after those it depends on, but a later one runs before an earlier one",
-        ),
     )
 
 
@@ -303,10 +293,6 @@ def test_placeholders_have_the_names_of_the_values_and_no_defaults(lesson):
     equal(
         [(node.target, node.args) for node in graph.find_nodes(op="placeholder")],
         [("input_1", ()), ("scale", ())],
-        cause=[
-            (lambda got: got[0][0] == "input", "a placeholder is named after its old target"),
-            (lambda got: got[1][1], "a placeholder has the default that it has in the model"),
-        ],
         hint="a partition always gets all of its inputs: make new placeholders",
     )
 
@@ -330,11 +316,7 @@ def test_a_nested_module_gets_a_flat_name(lesson):
         [*modules] == ["outer_0_0"] and modules["outer_0_0"] is model.outer[0][0],
         "outer.0.0 as outer_0_0 in the submodule: the module itself, not a copy",
         got=modules,
-        cause=[
-            (lambda got: len(got) > 1, "the submodule has more than it calls"),
-            (lambda got: "outer" in got, "the path was kept"),
-            (lambda got: [*got] == ["outer_0_0"], "the module was copied"),
-        ],
+        cause=(lambda got: [*got] == ["outer_0_0"], "the module was copied"),
         hint="replace the dots in the path, and pass on the module itself",
     )
 
@@ -394,7 +376,6 @@ def test_a_call_replaces_the_nodes_of_its_partition(lesson):
             "fused = call_module fused(mul, y)",
             "output = output output(fused)",
         ],
-        cause=(lambda got: "relu" in str(got), "the nodes were copied nevertheless"),
         hint="copy a partition's nodes only if `call` returns None",
     )
     holds(
@@ -410,15 +391,9 @@ def test_a_call_replaces_the_nodes_of_its_partition(lesson):
 
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_buffer_is_saved_if_it_was_before(lesson, saved):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("table", torch.ones(2))
-
-        def forward(self, x):
-            return self.table * x.neg()
-
-    m = symbolic_trace(Model())
+    m = symbolic_trace(
+        zoo.Model(lambda model, x: model.table * x.neg(), table=nn.Buffer(torch.ones(2)))
+    )
     m.register_buffer("table", m.table, persistent=saved)
     split = stitched(lesson, m, "0: x table -> mul")
     equal("table" in split.state_dict(), saved, hint="`keep_persistence` sees to it")
@@ -439,7 +414,7 @@ def test_each_submodule_is_called_in_the_given_order(lesson, trace):
 
 
 def test_parameters_at_any_depth_are_shared_not_copied(lesson):
-    m = symbolic_trace(model := nn.Sequential(UsesTensorsLate()))
+    m = symbolic_trace(model := nn.Sequential(uses_tensors_late()))
     split = stitched(lesson, m, "0: input_1 _0_scale _0_offset -> add")
     found, owned = split.state_dict(keep_vars=True), model.state_dict(keep_vars=True)
     equal(
@@ -464,7 +439,6 @@ def test_the_output_keeps_its_structure_and_not_its_annotation(lesson):
         "output = output output({'both': [scale, submod_0]})",
         cause=[
             (lambda got: "None" in got, "a value that only the output uses is None"),
-            (lambda got: "both" not in got, "the dict around the values is gone"),
         ],
         hint="map_arg keeps lists, tuples and dicts, and maps the nodes in them",
     )
@@ -492,10 +466,6 @@ def test_keep_original_node_name_names_the_arguments_after_their_nodes(lesson):
     equal(
         [next(iter(split.graph.nodes)).target for split in (usual, named_by_nodes)],
         ["input", "input_1"],
-        cause=(
-            is_value(["input_1", "input_1"]),
-            "the argument is named after its node without keep_original_node_name",
-        ),
         hint="keep node.target, unless keep_original_node_name asks for node.name",
     )
 
@@ -509,7 +479,7 @@ def test_a_graph_without_calls_has_no_partitions(lesson):
     same_graph(split.graph, m.graph, hint="placeholders always come first")
 
 
-@pytest.mark.parametrize("make", [TwoViews, layers, UsesTensorsLate])
+@pytest.mark.parametrize("make", [TwoViews, layers, uses_tensors_late])
 @pytest.mark.parametrize(
     ("stages", "option"),
     [(1, None), (2, None), (3, None), (3, "keep_original_order"), (2, "keep_original_node_name")],

@@ -21,7 +21,6 @@ from tests.models.tracer import (
     same_trace,
 )
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph, same_numbers
-from tests.suite.versions import that_run
 
 torch_says = torch.fx._symbolic_trace.is_fx_symbolic_tracing
 
@@ -35,10 +34,6 @@ def test_a_module_is_a_leaf_if_its_class_was_written_in_torch_nn(lesson):
     equal(
         [is_leaf(lesson, home) for home in homes + others],
         [True, True, True, False, False, False],
-        cause=[
-            (lambda got: got[3], "the check is too loose: `torchvision` begins with `torch` too"),
-            (lambda got: got[4], "a class of another part of torch was taken for a leaf"),
-        ],
         hint="`m.__module__` has to begin with `torch.nn` or `torch.ao.nn`",
     )
 
@@ -120,10 +115,7 @@ def test_in_the_block_reading_an_attribute_calls_getattr(patching):
     equal(
         [found, looks, absent],
         [["WEIGHT", "RUNNING_MEAN", "CHILD"], [(name, True, kept) for name in names], False],
-        cause=[
-            (len({id(cache) for *_, cache in looks}) == 3, "each read was given a new dict"),
-            (absent, "a name that the module doesn't have was found"),
-        ],
+        cause=(len({id(cache) for *_, cache in looks}) == 3, "each read was given a new dict"),
         hint="call `self.getattr(name, value, cache)`, with one dict for the whole block",
     )
 
@@ -174,7 +166,6 @@ def test_after_an_inner_block_the_outer_one_goes_on(patching):
             (seen == both[:3], "the inner trace restored the originals: the outer one saw no more"),
             (("outer", "call") in seen[:3], "the outer tracer saw a call of the inner"),
             (("outer", "weight") in seen[:3], "the outer tracer saw a read of the inner"),
-            (not flag, "after the inner block torch's flag was off"),
         ],
         hint="run the saved originals; restore what was there before the block",
     )
@@ -247,10 +238,7 @@ def test_the_call_of_a_leaf_is_a_node_and_the_answer_is_its_proxy(lesson):
     equal(
         [node.op, node.target, node.args, dict(node.kwargs), list(node.meta["nn_module_stack"])],
         ["call_module", "0", (x.node,), {"to": 6}, ["", "0"]],
-        cause=[
-            (lambda got: got[3] == {}, "the keyword arguments weren't passed on"),
-            (lambda got: got[4] == [""], "the node was made before the leaf's own entry"),
-        ],
+        cause=(lambda got: got[4] == [""], "the node was made before the leaf's own entry"),
         hint="`call_module` may use attributes set in `__init__`, `root` and `graph`",
     )
     holds(getattr(answer, "node", None) is node, "the proxy of the leaf's node", got=answer)
@@ -276,7 +264,6 @@ def test_each_call_of_a_module_has_a_key_of_its_own(lesson):
         [[{key: ("0", nn.ReLU)} for key in ("0", "0@1", "0@2")], [("0", "0")] * 3, {"0"}],
         cause=[
             (lambda got: [*got[0][1]] == ["0"], "the second call has the key of the first"),
-            (lambda got: [*got[0][1]] == ["0@2"], "the second call has the key `@2`, and not `@1`"),
             (lambda got: "0@1" in str(got[1:]), "the path was replaced by the key with its `@1`"),
             (paths[0] == ("0", ""), "the node of a leaf has the scope of the caller"),
         ],
@@ -329,7 +316,6 @@ def test_after_an_error_in_a_call_it_is_not_in_progress(lesson):
     equal(
         [scope, stack],
         [("", None), []],
-        cause=(scope != ("", None), "after an error the scope wasn't restored"),
         hint="restore both in a `finally`",
     )
 
@@ -350,7 +336,6 @@ def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
         cause=[
             (lambda got: len(got) == 4, "each read of the parameter made a new node"),
             (lambda got: [*got[1:]] == [("get_attr", "1.bias")], "a frozen one is a parameter too"),
-            (lambda got: got[-1][1] == "bias", "the target was the name, and not the path"),
             (lambda got: len(got) == 2, "the proxy of another module's `bias` was returned"),
         ],
         hint="store the proxy in the dict that you are given, under the path",
@@ -533,24 +518,6 @@ def test_the_graph_of_a_small_model_is_the_same_as_torchs(lesson, name):
     same_trace(lesson, lambda: zoo.SMALL[name]().model)
 
 
-@pytest.mark.parametrize("name", that_run(zoo.SMALL))
-def test_a_traced_small_model_computes_the_same(lesson, name):
-    specimen = zoo.SMALL[name]()
-    same_numbers(
-        lesson.symbolic_trace(specimen.model)(*specimen.inputs, **specimen.kwargs),
-        zoo.SMALL[name]().eager(),
-        hint="print the generated code: `print(symbolic_trace(model).code)`",
-    )
-
-
-def test_a_traced_function_with_a_constant_computes_the_same(lesson):
-    constant = torch.tensor([1.0, 2.0])
-    bare = (lambda error: "'function' object" in str(error), "the root was the function itself")
-    with noting(cause=bare, hint="make the module from `tracer.root`", on=(AttributeError,)):
-        actual = lesson.symbolic_trace(lambda x: x + constant)(torch.ones(2))
-    same_numbers(actual, torch.ones(2) + constant)
-
-
 def named(x):
     return x
 
@@ -563,7 +530,7 @@ def test_symbolic_trace_returns_a_graph_module_named_after_the_root(lesson):
     equal(
         [type(lesson.symbolic_trace(root)).__name__ for root in (Encoder(), named)],
         ["Encoder", "named"],
-        hint="pass the name: `GraphModule(root, graph, class_name)`",
+        hint="pass the name: `GraphModule(tracer.root, graph, name)`",
     )
 
 
@@ -612,16 +579,6 @@ def test_a_subclass_changes_nodes_proxies_and_arguments(lesson):
         meta=("seen",),
         hint="always go through `self.create_proxy`, `self.create_node`, `self.create_arg`",
     )
-
-
-def test_one_tracer_traces_many_models(lesson):
-    tracer = lesson.Tracer()
-    for name in ("Constants", "ParametersWithoutForward", "Constants"):
-        same_graph(
-            tracer.trace(zoo.SMALL[name]().model),
-            torch.fx.Tracer().trace(zoo.SMALL[name]().model),
-            hint="create the state of a trace at its start: is something left from an earlier one?",
-        )
 
 
 def test_the_work_is_not_left_to_torchs_tracer(lesson, monkeypatch, request):

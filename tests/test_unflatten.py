@@ -22,30 +22,27 @@ from tests.models.unflatten import (
     REAL,
     Aliased,
     Block,
-    CalledAlikeInTheEnd,
-    CalledDifferently,
-    CalledTwice,
-    CountedTwice,
-    HandsItsParameterDown,
-    Idle,
     Keywords,
-    LooksLikeTheOwner,
     Mutates,
     Nested,
     Owner,
     Scale,
     Structures,
-    Tied,
-    TwoNames,
-    UsesSeveral,
     UsesSizes,
     as_a_keyword,
     block_and_tanh,
+    called_alike_in_the_end,
+    called_differently,
+    called_twice,
     calls_in,
     calls_of,
+    counted_twice,
+    hands_its_parameter_down,
+    idle,
     in_a_list,
     interrupted_program,
     like_eager,
+    looks_like_the_owner,
     names,
     one_block,
     outlined,
@@ -56,8 +53,11 @@ from tests.models.unflatten import (
     structures,
     subtraction,
     three_and_one,
+    tied,
     training_norms,
     twice,
+    two_names,
+    uses_several,
     without_unused_specs,
     x,
 )
@@ -118,7 +118,7 @@ def test_the_nodes_of_a_call_are_those_that_were_recorded_in_it(lesson):
 
 
 def test_two_calls_of_a_module_stay_separate(lesson):
-    outliner = outlined(lesson, program_of(CalledTwice, x()))
+    outliner = outlined(lesson, program_of(called_twice, x()))
     equal(
         [(call.name, call.level.call, len(call.nodes)) for call in outliner.calls_at(1)],
         [("block", 0, 3), ("block", 1, 3)],
@@ -171,7 +171,7 @@ def test_inputs_are_found_anywhere_among_the_arguments(lesson, make):
 
 
 def test_several_outputs_are_in_the_order_in_which_they_were_made(lesson):
-    call = calls_of(lesson, program_of(UsesSeveral, x()))["several"]
+    call = calls_of(lesson, program_of(uses_several, x()))["several"]
     equal(
         [*map(str, call.outputs)],
         ["add", "tanh"],
@@ -233,7 +233,7 @@ def test_a_module_reads_all_state_below_it(lesson):
 
 
 def test_a_tied_parameter_is_read_under_the_name_that_the_module_knows(lesson):
-    calls = calls_of(lesson, program_of(Tied, x()), reads=True)
+    calls = calls_of(lesson, program_of(tied, x()), reads=True)
     equal(
         [shown_state(calls["encoder"]), shown_state(calls["decoder.0"])],
         [["weight", "bias"], ["weight"]],
@@ -244,7 +244,7 @@ def test_a_tied_parameter_is_read_under_the_name_that_the_module_knows(lesson):
 
 @pytest.mark.parametrize(
     ("model", "name", "passed"),
-    [(HandsItsParameterDown, "scale", "weight"), (LooksLikeTheOwner, "low", "lower_weight")],
+    [(hands_its_parameter_down, "scale", "weight"), (looks_like_the_owner, "low", "lower_weight")],
 )
 def test_a_parameter_of_another_module_is_passed_in(lesson, model, name, passed):
     call = calls_of(lesson, program_of(model, x()), reads=True)[name]
@@ -276,7 +276,7 @@ def test_one_node_takes_the_place_of_a_calls_nodes(lesson):
 
 
 def test_several_results_are_picked_from_the_call(lesson):
-    outliner, call = calls_in(lesson, program_of(UsesSeveral, x()), "several")
+    outliner, call = calls_in(lesson, program_of(uses_several, x()), "several")
     node = outliner.replace(call, "several")
     items = [(user.target, user.args) for user in node.users]
     equal(items, [(operator.getitem, (node, 0)), (operator.getitem, (node, 1))], hint="`values_of`")
@@ -297,7 +297,7 @@ def test_the_new_nodes_belong_to_the_calls_around(lesson):
     )
 
 
-@pytest.mark.parametrize("model", [Block, Nested, HandsItsParameterDown, UsesSeveral])
+@pytest.mark.parametrize("model", [Block, Nested, hands_its_parameter_down, uses_several])
 def test_a_graph_of_calls_runs_on_the_eager_models_own_modules(lesson, model):
     eager, program = exported(model, x())
     outliner = outlined(lesson, program)
@@ -349,7 +349,7 @@ def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
 
 
 def test_calls_that_do_the_same_share_a_name(lesson):
-    outliner = outlined(lesson, program_of(CalledTwice, x()))
+    outliner = outlined(lesson, program_of(called_twice, x()))
     outliner.take_out_all()
     equal(
         [[*outliner.calls], [node.target for node in outliner.graph.find_nodes(op="call_module")]],
@@ -361,7 +361,7 @@ def test_calls_that_do_the_same_share_a_name(lesson):
     equal(outliner.calls["block"].level.call, 0, cause=later)
 
 
-@pytest.mark.parametrize("model", [CalledDifferently, CalledAlikeInTheEnd])
+@pytest.mark.parametrize("model", [called_differently, called_alike_in_the_end])
 def test_calls_that_do_different_things_have_different_names(lesson, model):
     outliner = outlined(lesson, program_of(model, x()))
     outliner.take_out_all()
@@ -375,7 +375,7 @@ def test_calls_that_do_different_things_have_different_names(lesson, model):
         hint="look for an equal one among all bodies of the module, not just the first or last",
     )
     called = [str(node.target) for node in outliner.graph.find_nodes(op="call_module")]
-    again = called[0] if model is CalledDifferently else called[-2]
+    again = called[0] if model is called_differently else called[-2]
     equal(called[-1], again, hint="the last call runs the body of the one that does the same")
 
 
@@ -444,7 +444,7 @@ def test_the_root_runs_its_graph_on_the_leaves(lesson):
 
 # --- step 6: make_modules, copied and attach ------------------------------------------------------
 def test_every_body_has_a_module(lesson):
-    outliner = outlined(lesson, program_of(CalledDifferently, x()))
+    outliner = outlined(lesson, program_of(called_differently, x()))
     outliner.take_out_all()
     tree = nn.Module()
     modules = lesson.make_modules(tree, outliner.calls)
@@ -535,8 +535,8 @@ def test_modules_are_where_the_eager_model_has_them(lesson):
 @pytest.mark.parametrize(
     "model",
     [
-        *(Nested, CalledTwice, CalledDifferently, Tied, TwoNames, Aliased),
-        *(Idle, Owner, UsesSeveral, CountedTwice),
+        *(Nested, called_twice, called_differently, tied, two_names, Aliased),
+        *(idle, Owner, uses_several, counted_twice),
     ],
 )
 def test_it_runs_like_the_eager_model(lesson, model, **options):
@@ -549,7 +549,7 @@ def test_it_runs_like_the_eager_model(lesson, model, **options):
 
 
 def test_the_program_isnt_changed(lesson, **options):
-    model, program = exported(CountedTwice, x(), **options)
+    model, program = exported(counted_twice, x(), **options)
 
     def facts() -> list[object]:
         signed = [entry.fqn for entry in program.module_call_graph if entry.signature]

@@ -72,6 +72,37 @@ def specimen(*shapes: tuple[int, ...], **kwargs: object) -> Callable[[type], typ
     return enter
 
 
+class Runs(nn.Module):
+    """A function of the inputs alone, as a module."""
+
+    def __init__(self, function: Callable):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        raise LookupError("on purpose")
+
+
+class Survives(nn.Module):
+    """Goes on after its child has failed."""
+
+    def __init__(self):
+        super().__init__()
+        self.child = Fails()
+
+    def forward(self, x):
+        try:
+            x = self.child(x)
+        except LookupError:
+            x = torch.exp(x)
+        return x
+
+
 class Pair(NamedTuple):
     left: object
     right: object

@@ -87,7 +87,7 @@ def moves_past_writes(lesson):
         return {node: loop._replace(epoch=0) for node, loop in original(graph).items()}
 
 
-@wrong("test_a_node_joins_the_loop_of_its_only_user", says="from the last node to the first")
+@wrong("test_a_node_joins_the_loop_of_its_users", says="from the last node to the first")
 def moves_the_first_nodes_first(lesson):
     """Goes through the graph from its first node to its last."""
     lesson.join_users = move_forwards

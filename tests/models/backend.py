@@ -323,7 +323,7 @@ def can_run_in_this_order(partitions):
 
 
 @cache
-def random_program(seed, steps=25):
+def random_program(seed):
     """A program of pointwise operators, reductions and matrix products, of two square inputs.
 
     Some operators tell more than ordinary numbers do: results that only denormal numbers have,
@@ -340,7 +340,7 @@ def random_program(seed, steps=25):
     rows = (lambda a: a - a.mean(-1, keepdim=True), lambda a: a.amax(-1, True) + a, lambda a: a.t())
     plan = [
         (choose.choice(["one", "one", "pair", "pair", "row"]), choose.random(), choose.random())
-        for _ in range(steps)
+        for _ in range(25)
     ]
     picks = [(choose.choice(pointwise), choose.choice(pairs), choose.choice(rows)) for _ in plan]
 

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten
 from tests.suite import equal, holds, same_numbers
 from tests.suite.chance import function_of, several, showing
 from tests.suite.programs import export
+from tests.zoo import Model
 
 aten = torch.ops.aten
 
@@ -44,15 +45,14 @@ def recorded(recorder_class: Any, function: Callable[[], object], table: Any = N
 
 
 def watched(lesson, model: nn.Module, x: Tensor, table: Any = None) -> Any:
-    """The graph that a recorder makes of a model's run."""
     recorder = lesson.Recorder(table or {})
     recorder.finish(recorder.run(model, (x,), {}))
     return recorder.graph
 
 
-def runs_as_eager(capture: Any, model: Any, *args: Any, table: Any = None, **kwargs: Any) -> Any:
+def runs_as_eager(capture: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
     """Fail unless the captured graph computes what eager does; return what was captured."""
-    captured = capture(model, args, kwargs, table=table)
+    captured = capture(model, args, kwargs)
     result = run(captured, model, *args, **kwargs)
     with torch.no_grad():
         expected = model(*args, **kwargs)
@@ -154,7 +154,6 @@ def exports(make: Callable[[], tuple[Any, ...]]) -> Any:
 
 
 def stacks(graph: Any) -> list[dict]:
-    """The module stacks of the calls of a graph, in order."""
     calls = [node for node in graph.nodes if node.op == "call_function"]
     return [dict(node.meta["nn_module_stack"]) for node in calls]
 
@@ -211,49 +210,10 @@ class Net(nn.Module):
         return self.tail(self.head(x))
 
 
-class Twice(nn.Module):
-    """A module inside another, called twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-
-    def forward(self, x):
-        return self.inner(self.inner(x))
-
-
-class Catches(nn.Module):
-    """A model that goes on after an error in one of its modules."""
-
-    def __init__(self):
-        super().__init__()
-        self.fails = Fails()
-        self.linear = nn.Linear(2, 2)
-
-    def forward(self, x):
-        try:
-            self.fails(x)
-        except ValueError:
-            x = x + 1
-        return self.linear(x)
-
-
-class Fails(nn.Module):
-    def forward(self, x):
-        raise ValueError("as it should")
-
-
-class WithLinear(nn.Module):
+def with_linear(body: Callable[[Tensor, Tensor], Tensor]) -> Model:
     """A linear layer, then a function of its result and of the input."""
-
-    def __init__(self, body: Callable[[Tensor, Tensor], Tensor]):
-        super().__init__()
-        torch.manual_seed(0)
-        self.linear = nn.Linear(4, 4)
-        self.body = body
-
-    def forward(self, x):
-        return self.body(self.linear(x), x)
+    torch.manual_seed(0)
+    return Model(lambda model, x: body(model.linear(x), x), linear=nn.Linear(4, 4))
 
 
 class Cached(nn.Module):

@@ -12,7 +12,6 @@ from tests.suite import equal
 
 
 def traced(function: Callable[..., Any]) -> fx.Graph:
-    """The graph of a function."""
     return fx.symbolic_trace(function).graph
 
 
@@ -33,7 +32,6 @@ def call(function: Callable[..., Any], *args: Any, inputs: str = "xy", **kwargs:
 
 
 def calling(path: str) -> fx.Graph:
-    """The graph of one call of a module."""
     graph = fx.Graph()
     graph.output(graph.call_module(path, (graph.placeholder("x"),)))
     return graph
@@ -50,7 +48,6 @@ def same_code(actual: str, graph: fx.Graph, **words: Any) -> None:
 
 
 def same_lines(ours: list[str], theirs: list[str], **words: Any) -> None:
-    """Fail at the first line that differs."""
     for our, their in zip(ours, theirs, strict=False):
         equal(our, their, **words)
     equal(len(ours), len(theirs), **words)
@@ -83,8 +80,6 @@ def freed_early(graph: fx.Graph, freed: dict[fx.Node, list[fx.Node]]) -> str:
 
 
 class Same:
-    """An object that is equal to every other one of its class."""
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same)
 

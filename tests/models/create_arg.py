@@ -7,6 +7,7 @@ from torch import nn
 from torch.fx import Graph, Node
 from torch.fx.proxy import Scope, TracerBase
 
+from tests import zoo
 from tests.suite import holds, own
 
 
@@ -71,12 +72,10 @@ def target_of(tracer, value: object) -> str | NameError:
 
 
 def is_refused(got: object) -> bool:
-    """Return whether a ``NameError`` came instead of a path."""
     return isinstance(got, NameError)
 
 
 def is_constant(got: object) -> bool:
-    """Return whether the path is that of a new constant."""
     return isinstance(got, str) and got.startswith("_tensor_constant")
 
 
@@ -109,18 +108,10 @@ class Unknown:
     """A class that the tracer doesn't know."""
 
 
-class HoldsMany(nn.Module):
-    """Has as many parameters, buffers and modules as it is told to, and reads the parameters."""
-
-    def __init__(self, size: int):
-        super().__init__()
-        self.size = size
-        for number in range(size):
-            self.register_parameter(f"weight{number}", nn.Parameter(torch.zeros(1)))
-            self.register_buffer(f"buffer{number}", torch.zeros(1))
-            self.register_module(f"module{number}", nn.Identity())
-
-    def forward(self, x):
-        for number in range(self.size):
-            x = x + getattr(self, f"weight{number}")
-        return x
+def holds_many(size: int) -> nn.Module:
+    """As many parameters, buffers and modules as wanted; the parameters are read."""
+    weights = {f"weight{number}": nn.Parameter(torch.zeros(1)) for number in range(size)}
+    buffers = {f"buffer{number}": nn.Buffer(torch.zeros(1)) for number in range(size)}
+    modules = {f"module{number}": nn.Identity() for number in range(size)}
+    add_all = lambda model, x: sum((getattr(model, name) for name in weights), x)
+    return zoo.Model(add_all, **weights, **buffers, **modules)

@@ -22,26 +22,6 @@ class Scaled(nn.Module):
         return torch.neg(self.child(torch.exp(x)) * self.weight)
 
 
-class Fails(nn.Module):
-    def forward(self, x):
-        raise LookupError("on purpose")
-
-
-class Survives(nn.Module):
-    """Goes on after its child has failed."""
-
-    def __init__(self):
-        super().__init__()
-        self.child = Fails()
-
-    def forward(self, x):
-        try:
-            x = self.child(x)
-        except LookupError:
-            x = torch.exp(x)
-        return x
-
-
 def plain(model: object) -> Graph:
     """The graph that torch's own tracer records."""
     return torch.fx.Tracer().trace(model)
@@ -60,13 +40,11 @@ def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
 
 
 def traced_paths(lesson, model: nn.Module) -> dict[str, str | None]:
-    """The paths that a new tracer records for a model."""
     tracer = lesson.ModulePathTracer()
     return paths(tracer, tracer.trace(model))
 
 
 def all_tagged(graph: Graph, tag: object) -> None:
-    """Fail unless every node has the tag as an attribute."""
     equal(
         [node.name for node in graph.nodes if getattr(node, "tag", None) != tag],
         [],

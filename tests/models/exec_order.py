@@ -47,13 +47,13 @@ class Mixed(nn.Module):
 
 def tied() -> Model:
     """Two layers share one weight."""
-
-    def forward(model, x):
-        return model.decode(model.encode(x)) * model.decode.weight.sum()
-
-    model = Model(forward, encode=nn.Linear(4, 4), decode=nn.Linear(4, 4, bias=False))
-    model.decode.weight = model.encode.weight
-    return model
+    encode, decode = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+    decode.weight = encode.weight
+    return Model(
+        lambda model, x: model.decode(model.encode(x)) * model.decode.weight.sum(),
+        encode=encode,
+        decode=decode,
+    )
 
 
 class Outer(nn.Module):
@@ -96,7 +96,6 @@ MISREAD = {
 MODELS: dict[str, Callable[[], nn.Module]] = {
     **{model.__name__: model for model in (Mixed, Outer, LooksLikeAParameter)},
     "Tied": tied,
-    # One block is called twice, and uses its parameter in a way that changes.
     "Reused": lambda: Model(
         lambda model, x: model.block(model.block(x, left=True), left=False), block=OneSided()
     ),
@@ -164,12 +163,10 @@ def readable(info, model: nn.Module) -> Record:
 
 
 def record(lesson, model: nn.Module, tracer=None) -> Record:
-    """Return the record that a new watcher makes of a model."""
     return readable(watched(lesson.ExecOrderTracer(), model, tracer), model)
 
 
 def golden(name: str) -> Record:
-    """Return the record that torch's own watcher made of a model."""
     return records()[name]
 
 
@@ -195,7 +192,6 @@ def same_record(actual: Record, expected: Record) -> None:
 
 
 def same_names(field: str, actual: object, expected: object, *, cause: Any = ()) -> None:
-    """Fail unless one field of a record holds the same names in the same order."""
     causes = [(FOREIGN in actual, f"`{field}` names another model: the record is shared")]
     causes += [cause] if cause else []
     causes += [(sorted(actual) == sorted(expected), f"the order in `{field}` differs")]
@@ -204,7 +200,6 @@ def same_names(field: str, actual: object, expected: object, *, cause: Any = ())
 
 
 def same_usages(user: str, actual: list, expected: list) -> None:
-    """Fail unless the usages of one module are the same."""
     ours, theirs = ([used for used, _ in usages] for usages in (actual, expected))
     if ours == theirs:
         hint = "a call lists its parameters by their names in the called module, and an operation "

@@ -74,7 +74,6 @@ def same_edits(lesson: Any, edit: Callable[[Any], Any], **words: Any) -> None:
 
 
 def outcome(edit: Callable[[Any], Any], graph: Any) -> str:
-    """Return what a function returned, or that it refused."""
     try:
         return repr(edit(graph))
     except NotImplementedError:

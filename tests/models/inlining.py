@@ -11,6 +11,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from tests.suite import same_numbers
 from tests.suite.engine import graph_module, symbolic_trace
+from tests.zoo import Runs
 
 NUMBERS_HINT = "print `gm.code` before and after"
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -71,17 +72,6 @@ def parent_of(child: nn.Module, *compute: Callable) -> tuple[Parent, GraphModule
     return model, traced(model)
 
 
-class Runs(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args, **kwargs):
-        return self.function(*args, **kwargs)
-
-
 Point = namedtuple("Point", ["x", "y"])
 
 
@@ -126,7 +116,6 @@ class Stateful(nn.Module):
 
 
 def deep() -> nn.Module:
-    """Modules inside modules inside modules."""
     return nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), Stateful()))
 
 

@@ -109,13 +109,11 @@ def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
 
 
 def node_of(module: Any, name: str) -> fx.Node:
-    """Return the node of that name."""
     (node,) = [each for each in module.graph.nodes if each.name == name]
     return node
 
 
 def chain(count: int) -> fx.GraphModule:
-    """Cheap nodes in a row."""
     graph = fx.Graph()
     value = graph.placeholder("x")
     for _ in range(count):

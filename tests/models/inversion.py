@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from tests.suite.chance import function_of, several, showing
 from tests.suite.engine import symbolic_trace
 from tests.suite.expect import holds, mismatch, numeric_difference, refuses
+from tests.zoo import Model
 
 # On these values every function of the tests has one inverse.
 X = torch.linspace(0.1, 0.9, 5, dtype=torch.float64)
@@ -22,7 +24,6 @@ X = torch.linspace(0.1, 0.9, 5, dtype=torch.float64)
 
 
 def undone(lesson, model: Callable, x: Tensor = X) -> None:
-    """Fail unless the inverse returns the model's input."""
     result = model(x)
     computes(lesson.invert(model), result, x)
 
@@ -92,7 +93,6 @@ def seed_example(x: Tensor) -> Tensor:
 
 
 def numbers_of(model: nn.Module) -> dict[str, list]:
-    """The numbers of a model's parameters and buffers."""
     return {name: tensor.tolist() for name, tensor in model.state_dict().items()}
 
 
@@ -122,18 +122,14 @@ class LogAffine(Affine):
         return x * torch.exp(self.scale).add(0.5) + self.linear(self.linear.bias)
 
 
-class WithState(nn.Module):
-    """A function of the value and of the model, which has a parameter, a buffer and a dropout."""
-
-    def __init__(self, function: Callable[[Tensor, WithState], Tensor], buffer=(3.0, 4.0)):
-        super().__init__()
-        self.weight = nn.Parameter(torch.tensor([1.0, 2.0]))
-        self.register_buffer("buffer", torch.tensor(buffer))
-        self.dropout = nn.Dropout()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x, self)
+def with_state(function: Callable[[Any, Tensor], Tensor]) -> Model:
+    """A function of a model, which has a parameter, a buffer and a dropout, and of the value."""
+    return Model(
+        function,
+        weight=nn.Parameter(torch.tensor([1.0, 2.0])),
+        buffer=nn.Buffer(torch.tensor([3.0, 4.0])),
+        dropout=nn.Dropout(),
+    )
 
 
 # --- random chains --------------------------------------------------------------------------------
@@ -158,12 +154,7 @@ SPELLINGS = [
 
 
 def random_chain(chance: Random, call: str) -> str:
-    """The text of up to ten calls, each followed by operations with constants.
-
-    Args:
-        chance: What decides.
-        call: How a function is called: ``torch.{}(x)``, or as a method.
-    """
+    """The text of up to ten calls, such as ``torch.{}(x)``, and operations with constants."""
     lines = ["def forward(x):"]
     for _ in several(chance, 10):
         name, spelling = chance.choice([*STEPS]), chance.choice(SPELLINGS)

@@ -14,7 +14,6 @@ def plugged(lesson) -> torch.fx.Tracer:
 
 
 def tracer_at(lesson, root: nn.Module) -> torch.fx.Tracer:
-    """Return a tracer with the lesson's method, whose root is ``root``."""
     tracer = plugged(lesson)
     tracer.root = root
     return tracer
@@ -31,7 +30,6 @@ def path_of(tracer: torch.fx.Tracer, mod: nn.Module) -> str | NameError:
 
 
 def is_refused(got: object) -> bool:
-    """Return whether a ``NameError`` came instead of a path."""
     return isinstance(got, NameError)
 
 
@@ -59,8 +57,6 @@ class Unhashable(nn.Module):
 
 
 class GrowsInForward(nn.Module):
-    """Registers a child while it runs."""
-
     def forward(self, x):
         self.late = nn.ReLU()
         return self.late(x)

@@ -27,8 +27,6 @@ def tanh(x):
 
 
 def twice(new):
-    """A function that uses a result twice."""
-
     def function(a):
         y = new(a)
         return y * y
@@ -108,9 +106,9 @@ def paired(function: Callable[[Any, Tensor], Tensor]) -> Model:
     return Model(function, conv=conv, norm=norm, other=nn.BatchNorm2d(3))
 
 
-def settled(model: nn.Module, seed: int = 0) -> nn.Module:
+def settled(model: nn.Module) -> nn.Module:
     """The model in eval mode, with statistics and parameters that no two channels share."""
-    chance = torch.Generator().manual_seed(seed)
+    chance = torch.Generator().manual_seed(0)
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             if module.running_mean is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -31,59 +33,77 @@ from tests.suite.implementations import core_of, reference_of
 
 
 class Training(nn.Module):
-    """Three layers and a parameter; the loss is one of the ``output``, which subclasses have."""
+    """Layers and a parameter; the loss is one of the ``output``, a function of the model."""
 
-    def __init__(self):
+    def __init__(self, output: Callable[[Any, Tensor, Tensor], Tensor] | None = None):
         super().__init__()
         self.a, self.b, self.c = (nn.Linear(4, 4) for _ in range(3))
+        self.layers = nn.Sequential(*(nn.Linear(4, 4) for _ in range(8)))
         self.scale = nn.Parameter(torch.rand(4))
+        self.output = output
 
     def forward(self, x, mask, target):
-        return cross_entropy(self.output(x, mask), target)
-
-    def output(self, x, mask):
-        raise NotImplementedError
+        return cross_entropy(self.output(self, x, mask), target)
 
 
-class Skip(Training):
+def skip(model, x, mask):
     """A parameter of its own, a module used twice, values that pass by a stage, a size, a list."""
-
-    def output(self, x, mask):
-        early = self.a(x) * self.scale
-        left, right = early.chunk(2, -1)
-        late = torch.relu(self.a(torch.cat([right, left], -1) * mask))
-        return self.c(late / x.size(-1) + early) * self.scale
+    early = model.a(x) * model.scale
+    left, right = early.chunk(2, -1)
+    late = torch.relu(model.a(torch.cat([right, left], -1) * mask))
+    return model.c(late / x.size(-1) + early) * model.scale
 
 
-class InPlace(Training):
+def in_place(model, x, mask):
     """Each activation writes to what the layer before it returned."""
-
-    def output(self, x, mask):
-        return relu(self.b(relu(self.a(x * mask), inplace=True)), inplace=True)
+    return relu(model.b(relu(model.a(x * mask), inplace=True)), inplace=True)
 
 
-class Frozen(Training):
+def frozen(model, x, mask):
     """Only the last layer has gradients, and an index is passed through all stages."""
-
-    def output(self, x, mask):
-        self.a.requires_grad_(False)
-        order = (x * mask).argsort(-1)
-        return self.c(torch.tanh(self.a(x)).gather(-1, order))
+    model.a.requires_grad_(False)
+    order = (x * mask).argsort(-1)
+    return model.c(torch.tanh(model.a(x)).gather(-1, order))
 
 
-class Early(Training):
+def early(model, x, mask):
     """The first of three stages makes a value that the second and the last one need."""
-
-    def output(self, x, mask):
-        early = self.a(x).tanh()
-        return self.c(self.b(early)) + early
+    early = model.a(x).tanh()
+    return model.c(model.b(early)) + early
 
 
-class Detached(Training):
+def detached(model, x, mask):
     """The second of three stages uses a value that requires a gradient, and gives it none."""
+    return model.c(model.b(model.a(x).relu().detach()))
 
-    def output(self, x, mask):
-        return self.c(self.b(self.a(x).relu().detach()))
+
+def in_a_tuple(model, x, mask):
+    """The fifth call returns a tuple, and the seventh of eleven writes to a tensor in it."""
+    halves = (-model.a(x * 2).tanh()).unsafe_chunk(2, -1)
+    written = halves[0].add_(1)
+    return model.c(torch.cat([written, halves[1]], -1))
+
+
+def halves(model, x, mask):
+    """A tuple goes to the next stage, which gives a gradient to its second tensor alone."""
+    halves = model.a(x).split(2, -1)
+    return model.c(torch.cat([halves[0].detach(), halves[1]], -1))
+
+
+def turned(model, x, mask):
+    """A transposed value goes to the next stage, where only its strides allow a view."""
+    turned = model.a(x).t()
+    return model.c(turned.tanh().t().view(-1).view(-1, 4))
+
+
+def tied(model, x, mask):
+    """The first and the last stage use the same parameter."""
+    return linear(model.b(model.a(x)), model.a.weight)
+
+
+def row(model, x, mask):
+    """One tensor goes from layer to layer, so torch's own stages can run all but the loss."""
+    return model.layers(x)
 
 
 class Perplexity(Training):
@@ -95,104 +115,54 @@ class Perplexity(Training):
         return loss
 
 
-class InATuple(Training):
-    """The fifth call returns a tuple, and the seventh of eleven writes to a tensor in it."""
-
-    def output(self, x, mask):
-        halves = (-self.a(x * 2).tanh()).unsafe_chunk(2, -1)
-        written = halves[0].add_(1)
-        return self.c(torch.cat([written, halves[1]], -1))
-
-
-class Halves(Training):
-    """A tuple goes to the next stage, which gives a gradient to its second tensor alone."""
-
-    def output(self, x, mask):
-        halves = self.a(x).split(2, -1)
-        return self.c(torch.cat([halves[0].detach(), halves[1]], -1))
-
-
-class Turned(Training):
-    """A transposed value goes to the next stage, where only its strides allow a view."""
-
-    def output(self, x, mask):
-        turned = self.a(x).t()
-        return self.c(turned.tanh().t().view(-1).view(-1, 4))
-
-
-class Tied(Training):
-    """The first and the last stage use the same parameter."""
-
-    def output(self, x, mask):
-        return linear(self.b(self.a(x)), self.a.weight)
-
-
-class Row(Training):
-    """One tensor goes from layer to layer, so torch's own stages can run all but the loss."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(*(nn.Linear(4, 4) for _ in range(8)))
-
-    def output(self, x, mask):
-        return self.layers(x)
-
-
-KINDS = (Skip, InPlace, Frozen, Early, Detached, Perplexity, InATuple, Halves, Turned, Tied, Row)
-MODELS = {each.__name__: each for each in KINDS}
+OUTPUTS = (skip, in_place, frozen, early, detached, in_a_tuple, halves, turned, tied, row)
+MODELS: dict[str, Callable[[], Training]] = {
+    **{each.__name__: partial(Training, each) for each in OUTPUTS},
+    "perplexity": Perplexity,
+}
 
 
 # --- what a stage writes in place, though another one uses the same memory
 
 
-class Residual(Training):
+def residual(model, x, mask):
     """An activation writes to its argument, which is used again later."""
-
-    def output(self, x, mask):
-        y = self.a(x)
-        return self.c(self.b(relu(y, inplace=True)).tanh()) + y
+    y = model.a(x)
+    return model.c(model.b(relu(y, inplace=True)).tanh()) + y
 
 
-class ThroughAView(Training):
+def through_a_view(model, x, mask):
     """The write goes to a view of what another stage uses."""
-
-    def output(self, x, mask):
-        y = self.a(x)
-        return self.c(self.b(y[:, :4].mul_(2))) + y
+    y = model.a(x)
+    return model.c(model.b(y[:, :4].mul_(2))) + y
 
 
-class ToAnInput(Training):
+def to_an_input(model, x, mask):
     """The write goes to an input of the model."""
-
-    def output(self, x, mask):
-        return self.c(self.b(self.a(mask.mul_(2))).tanh()) * mask
+    return model.c(model.b(model.a(mask.mul_(2))).tanh()) * mask
 
 
-class TwoCopies(Training):
+def two_copies(model, x, mask):
     """A stage receives a value and a view of it, and writes to one of them."""
-
-    def output(self, x, mask):
-        y = self.a(x)
-        turned = y.t()
-        return self.c(self.b(y.tanh_())) + turned.t()
+    y = model.a(x)
+    turned = y.t()
+    return model.c(model.b(y.tanh_())) + turned.t()
 
 
-class TooSoon(Training):
+def too_soon(model, x, mask):
     """A value is written to after another stage has used it, and before it is sent."""
-
-    def output(self, x, mask):
-        y = self.a(x)
-        z = self.b(y)
-        y.mul_(2)
-        return self.c(z) + y
+    y = model.a(x)
+    z = model.b(y)
+    y.mul_(2)
+    return model.c(z) + y
 
 
 WRITES = {
-    "a value": (Residual, {"a": 0, "relu": 1, "b": 1}),
-    "through a view": (ThroughAView, {"a": 0, "getitem": 1, "mul_": 1, "b": 1}),
-    "an input": (ToAnInput, {"mul_": 0, "a": 0, "b": 0}),
-    "one of two copies": (TwoCopies, {"a": 0, "t": 0}),
-    "too soon": (TooSoon, {"a": 0, "b": 1, "mul_": 0}),
+    "a value": (residual, {"a": 0, "relu": 1, "b": 1}),
+    "through a view": (through_a_view, {"a": 0, "getitem": 1, "mul_": 1, "b": 1}),
+    "an input": (to_an_input, {"mul_": 0, "a": 0, "b": 0}),
+    "one of two copies": (two_copies, {"a": 0, "t": 0}),
+    "too soon": (too_soon, {"a": 0, "b": 1, "mul_": 0}),
 }
 
 
@@ -200,16 +170,7 @@ WRITES = {
 
 
 class Task(NamedTuple):
-    """A traced model, its stages and inputs, and the numbers that one process computes.
-
-    Attributes:
-        gm: The traced model.
-        stages: Its stages.
-        batch: Its arguments.
-        inputs: The value of each placeholder, per micro-batch.
-        loss: The mean loss.
-        gradients: The gradients of the parameters that get one, by name.
-    """
+    """A traced model, its stages, a batch and its micro-batches, and what one process computes."""
 
     gm: Any
     stages: list[Any]
@@ -219,7 +180,7 @@ class Task(NamedTuple):
     gradients: dict[str, Tensor]
 
 
-def task(lesson, model: str = "Skip", *, stages: int = 3, microbatches: int = 4) -> Task:
+def task(lesson, model: str = "skip", *, stages: int = 3, microbatches: int = 4) -> Task:
     """A model that is cut into stages, and the numbers of one process."""
     torch.manual_seed(0)
     gm = symbolic_trace(MODELS[model]())
@@ -235,7 +196,6 @@ def task(lesson, model: str = "Skip", *, stages: int = 3, microbatches: int = 4)
 
 
 def gradients(module: nn.Module) -> dict[str, Tensor]:
-    """The gradients that there are, by the names of their parameters."""
     named = module.named_parameters()
     return {name: each.grad.clone() for name, each in named if each.grad is not None}
 
@@ -257,15 +217,10 @@ def same_gradients(
 
 
 class Post:
-    """A channel for engines that run one after the other; it never waits.
-
-    Attributes:
-        there: What was sent and not yet received.
-        sent: The value of every message.
-    """
+    """A channel for engines that run one after the other; it never waits."""
 
     def __init__(self) -> None:
-        self.there: dict[Any, Any] = {}
+        self.there: dict[Any, Any] = {}  # sent, and not yet received
         self.sent: dict[Any, Any] = {}
 
     def send(self, message: Any, value: Any) -> None:
@@ -308,7 +263,6 @@ def run(stages: list[Any], orders: list[list[Any]]) -> list[int]:
 
 
 def loss_of(stages: list[Any]) -> Tensor:
-    """The mean loss of some engines."""
     return torch.stack([loss for engine in stages for loss in engine.losses]).mean()
 
 
@@ -348,7 +302,6 @@ def is_action(each: Any) -> bool:
 def torchrun(
     *words: str, processes: int = 2, place: tuple[str, ...] = ("--standalone",)
 ) -> subprocess.Popen[str]:
-    """Start a program with torchrun."""
     if not dist.is_gloo_available():
         pytest.skip("this torch has no gloo")
     command = [sys.executable, "-m", "torch.distributed.run", *place]
@@ -362,10 +315,10 @@ def torchrun(
     )
 
 
-def finished(agent: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str]:
+def finished(agent: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for an agent of torchrun; return its exit code and what was printed."""
     try:
-        printed, _ = agent.communicate(timeout=seconds)
+        printed, _ = agent.communicate(timeout=120)
     finally:
         agent.terminate()  # it ends its processes, too; a kill would leave them
         agent.wait(30)
@@ -409,7 +362,7 @@ def step_of_torch(schedule: str) -> Results:
 
     lesson = reference_of("schedule")
     rank, size = dist.get_rank(), dist.get_world_size()
-    batch = task(lesson, "Row", stages=size)
+    batch = task(lesson, "row", stages=size)
     calls = [node for node in batch.stages[rank].nodes if node.op == "call_module"]
     layers = nn.Sequential(*(batch.gm.get_submodule(str(node.target)) for node in calls))
     stage = pipelining.PipelineStage(layers, rank, size, torch.device("cpu"))

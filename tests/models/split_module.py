@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from tests.suite import equal, holds, rows, same_graph
 from tests.suite.chance import several
+from tests.zoo import Model
 
 # --- models
 
@@ -45,16 +46,13 @@ class Chain(nn.Module):
         return torch.relu(self.outer(torch.tanh(x)))
 
 
-class UsesTensorsLate(nn.Module):
+def uses_tensors_late() -> nn.Module:
     """Two calls of four read the parameter, but not the first; the last reads a buffer."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Parameter(torch.rand(3))
-        self.register_buffer("offset", torch.rand(()))
-
-    def forward(self, x):
-        return (torch.relu(x) * self.scale) @ self.scale + self.offset
+    return Model(
+        lambda model, x: (torch.relu(x) * model.scale) @ model.scale + model.offset,
+        scale=nn.Parameter(torch.rand(3)),
+        offset=nn.Buffer(torch.rand(())),
+    )
 
 
 def layers() -> nn.Module:
@@ -212,7 +210,6 @@ def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="")
 
 
 def same_split(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:
-    """Compare the outer graphs, and those of the submodules."""
     same_graph(ours.graph, theirs.graph, meta=meta, hint=hint)
     same_submodules(ours, theirs, meta=meta, hint=hint)
 

@@ -11,6 +11,7 @@ from torch.fx import Graph
 
 from tests.suite import noting, same_graph
 from tests.suite.expect import Cause
+from tests.zoo import Model
 
 META = ("nn_module_stack",)
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
@@ -43,7 +44,6 @@ def is_leaf(lesson, home: str) -> bool:
 
 
 def in_progress(tracer: torch.fx.Tracer) -> list[object]:
-    """The scope, and the keys of the module stack."""
     return [(tracer.scope.module_path, tracer.scope.module_type), list(tracer.module_stack)]
 
 
@@ -51,21 +51,12 @@ def restored() -> bool:
     return nn.Module.__call__ is ORIGINAL_CALL and nn.Module.__getattr__ is ORIGINAL_GETATTR
 
 
-class Failing(nn.Module):
-    def forward(self, x):
-        raise ValueError
-
-
-class Waiting(nn.Module):
+def waiting(meanwhile: Callable[[], object]) -> Model:
     """A model that lets another thread run in the middle of its trace."""
 
-    def __init__(self, meanwhile: Callable[[], object]):
-        super().__init__()
-        self.meanwhile = meanwhile
-        self.relu = nn.ReLU()
-        self.weight = nn.Parameter(torch.ones(2))
+    def forward(model, x):
+        x = model.relu(x)
+        meanwhile()
+        return model.relu(x * model.weight)
 
-    def forward(self, x):
-        x = self.relu(x)
-        self.meanwhile()
-        return self.relu(x * self.weight)
+    return Model(forward, relu=nn.ReLU(), weight=nn.Parameter(torch.ones(2)))

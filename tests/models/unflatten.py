@@ -16,6 +16,7 @@ from given.unflatten import flat_of
 from tests import zoo
 from tests.suite import same_numbers
 from tests.suite.programs import Case, export, exported, program_of
+from tests.zoo import Model
 
 
 def x(*shape: int) -> torch.Tensor:
@@ -108,15 +109,9 @@ norm = functools.partial(nn.BatchNorm1d, 3)
 training_norms = steps(norm, functools.partial(nn.Linear, 3, 3), norm)
 
 
-class CalledTwice(nn.Module):
+def called_twice():
     """One module called twice in the same way."""
-
-    def __init__(self):
-        super().__init__()
-        self.block = Block()
-
-    def forward(self, x):
-        return self.block(self.block(x))
+    return Model(lambda model, x: model.block(model.block(x)), block=Block())
 
 
 class Branch(nn.Module):
@@ -132,41 +127,32 @@ class Branch(nn.Module):
         return y.tanh() if more else y
 
 
-class CalledDifferently(nn.Module):
-    turns = (False, True, False)
-
-    def __init__(self):
-        super().__init__()
-        self.branch = Branch()
-
-    def forward(self, x):
-        for more in self.turns:
-            x = self.branch(x, more)
+def in_turns(*turns: bool) -> Model:
+    def forward(model, x):
+        for more in turns:
+            x = model.branch(x, more)
         return x
 
+    return Model(forward, branch=Branch())
 
-class CalledAlikeInTheEnd(CalledDifferently):
+
+def called_differently():
+    return in_turns(False, True, False)
+
+
+def called_alike_in_the_end():
     """The last call does what the one before it does, not the first."""
+    return in_turns(False, False, True, True)
 
-    turns = (False, False, True, True)
 
-
-class Tied(nn.Module):
+def tied():
     """Two layers with one weight, and one of them under a second name."""
-
-    def __init__(self):
-        super().__init__()
-        self.encoder = nn.Linear(3, 3)
-        self.decoder = nn.Sequential(nn.Linear(3, 3, bias=False))
-        self.decoder[0].weight = self.encoder.weight
-
-    def forward(self, x):
-        return self.decoder(self.encoder(x))
+    encoder, decoder = nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3, bias=False))
+    decoder[0].weight = encoder.weight
+    return Model(lambda model, x: model.decoder(model.encoder(x)), encoder=encoder, decoder=decoder)
 
 
 class Counter(nn.Module):
-    """Counts its calls in a buffer."""
-
     def __init__(self):
         super().__init__()
         self.register_buffer("count", torch.zeros(()))
@@ -176,14 +162,12 @@ class Counter(nn.Module):
         return x * self.count
 
 
-class CountedTwice(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.counter = Counter()
-        self.linear = nn.Linear(3, 3)
-
-    def forward(self, x):
-        return self.counter(self.linear(self.counter(x))) + self.counter.count
+def counted_twice():
+    return Model(
+        lambda model, x: model.counter(model.linear(model.counter(x))) + model.counter.count,
+        counter=Counter(),
+        linear=nn.Linear(3, 3),
+    )
 
 
 def outlined(lesson, program: ExportedProgram):
@@ -214,7 +198,6 @@ def calls_of(lesson, program: ExportedProgram, reads: bool = False) -> dict:
 
 
 def shown(calls: list) -> list[tuple[str, list[str]]]:
-    """The names of calls and of their nodes."""
     return [(call.name, [node.name for node in call.nodes]) for call in calls]
 
 
@@ -238,19 +221,10 @@ class HandsOn(nn.Module):
 
     def __init__(self, function):
         super().__init__()
-        self.inner = Computes(function)
+        self.inner = zoo.Runs(function)
 
     def forward(self, x, y, unused):
         return self.inner(y, x)
-
-
-class Computes(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 twice = functools.partial(HandsOn, lambda y, x: (y - x) * y)
@@ -258,21 +232,18 @@ in_a_list = functools.partial(HandsOn, lambda y, x: torch.cat([y, x]))
 as_a_keyword = functools.partial(HandsOn, lambda y, x: torch.searchsorted(y, y, sorter=x))
 
 
-class OwnsEverything(nn.Module):
+def owns_everything():
     """Uses a parameter of two names, a buffer, a constant, and one of a child it doesn't call."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = self.same = nn.Parameter(torch.rand(3))
-        self.register_buffer("buffer", torch.rand(3))
-        self.constant = torch.rand(3)
-        self.child = nn.Linear(3, 3)
-
-    def forward(self, x):
-        return self.weight * x + self.buffer - self.constant + self.child.bias
-
-
-owns_everything = steps(OwnsEverything)
+    weight = nn.Parameter(torch.rand(3))
+    owner = Model(
+        lambda model, x: model.weight * x + model.buffer - model.constant + model.child.bias,
+        weight=weight,
+        same=weight,
+        buffer=nn.Buffer(torch.rand(3)),
+        constant=torch.rand(3),
+        child=nn.Linear(3, 3),
+    )
+    return Steps(owner)
 
 
 class Subtract(nn.Module):
@@ -285,26 +256,18 @@ class Scale(nn.Module):
         return x * factor
 
 
-class HandsItsParameterDown(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(3))
-        self.scale = Scale()
-
-    def forward(self, x):
-        return self.scale(x, self.weight).add(x, alpha=2)
+def hands_its_parameter_down():
+    return Model(
+        lambda model, x: model.scale(x, model.weight).add(x, alpha=2),
+        weight=nn.Parameter(torch.ones(3)),
+        scale=Scale(),
+    )
 
 
-class LooksLikeTheOwner(nn.Module):
+def looks_like_the_owner():
     """``low`` uses a parameter of ``lower``."""
-
-    def __init__(self):
-        super().__init__()
-        self.low = Scale()
-        self.lower = nn.ParameterDict({"weight": nn.Parameter(torch.ones(3))})
-
-    def forward(self, x):
-        return self.low(x, self.lower["weight"])
+    lower = nn.ParameterDict({"weight": nn.Parameter(torch.ones(3))})
+    return Model(lambda model, x: model.low(x, model.lower["weight"]), low=Scale(), lower=lower)
 
 
 def without_unused_specs(program: ExportedProgram) -> ExportedProgram:
@@ -323,7 +286,6 @@ def root_of(lesson, program: ExportedProgram) -> nn.Module:
 
 
 def subtraction(lesson) -> nn.Module:
-    """A module that subtracts ``right`` from ``left``."""
     graph = torch.fx.Graph()
     left, right = graph.placeholder("left"), graph.placeholder("right")
     graph.output(graph.call_function(torch.sub, (left, right)))
@@ -332,25 +294,15 @@ def subtraction(lesson) -> nn.Module:
     return module
 
 
-class Several(nn.Module):
-    """Returns three values, one of them unused, and one made by a module inside."""
+def uses_several():
+    """A module returns three values, one of them unused, and one made by a module inside."""
 
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Tanh()
-
-    def forward(self, x):
-        return x + 1, self.inner(x), x + 2
-
-
-class UsesSeveral(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.several = Several()
-
-    def forward(self, x):
-        first, second, _ = self.several(x)
+    def uses(model, x):
+        first, second, _ = model.several(x)
         return -second - first
+
+    several = Model(lambda model, x: (x + 1, model.inner(x), x + 2), inner=nn.Tanh())
+    return Model(uses, several=several)
 
 
 class Aliased(nn.Module):
@@ -358,14 +310,11 @@ class Aliased(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.rand(3))
-        self.same_weight = self.weight
-        self.register_buffer("buffer", torch.rand(3))
-        self.register_buffer("same_buffer", self.buffer)
-        self.register_buffer("memory", torch.rand(6, dtype=torch.double))
-        self.register_buffer("even", self.memory[::2])
-        self.constant = torch.rand(3)
-        self.same_constant = self.constant
+        self.weight = self.same_weight = nn.Parameter(torch.rand(3))
+        self.buffer = self.same_buffer = nn.Buffer(torch.rand(3))
+        self.memory = nn.Buffer(torch.rand(6, dtype=torch.double))
+        self.even = nn.Buffer(self.memory[::2])
+        self.constant = self.same_constant = torch.rand(3)
 
     def forward(self, x):
         y = x * self.weight + self.same_weight + self.buffer - self.same_buffer
@@ -392,8 +341,6 @@ class Owner(nn.Module):
 
 
 class Follows(nn.Module):
-    """Does what the rule for a turn says."""
-
     def __init__(self, *rules):
         super().__init__()
         self.rules = rules
@@ -405,17 +352,9 @@ class Follows(nn.Module):
         return self.rules[turn](self, x)
 
 
-class FollowsBoth(nn.Module):
-    def __init__(self, *rules):
-        super().__init__()
-        self.follows = Follows(*rules)
-
-    def forward(self, x):
-        return self.follows(x, 0), self.follows(x, 1)
-
-
 def both(first, second) -> Callable[[], nn.Module]:
-    return functools.partial(FollowsBoth, first, second)
+    follows_both = lambda model, x: (model.follows(x, 0), model.follows(x, 1))
+    return lambda: Model(follows_both, follows=Follows(first, second))
 
 
 def called(path):
@@ -437,29 +376,20 @@ DIFFERENT = {
 }
 
 
-class Idle(nn.Module):
+def idle():
     """Has modules that compute nothing."""
-
-    def __init__(self):
-        super().__init__()
-        self.identity = nn.Identity()
-        self.extras = nn.ParameterList([nn.Parameter(torch.ones(3))])
-        self.unused = nn.Linear(3, 3)
-
-    def forward(self, x):
-        return self.identity(x) + self.extras[0]
+    return Model(
+        lambda model, x: model.identity(x) + model.extras[0],
+        identity=nn.Identity(),
+        extras=nn.ParameterList([nn.Parameter(torch.ones(3))]),
+        unused=nn.Linear(3, 3),
+    )
 
 
-class TwoNames(nn.Module):
+def two_names():
     """One module under two names, called by both."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = Block()
-        self.second = self.first
-
-    def forward(self, x):
-        return self.second(self.first(x))
+    block = Block()
+    return Model(lambda model, x: model.second(model.first(x)), first=block, second=block)
 
 
 class Mutates(nn.Module):
@@ -481,8 +411,6 @@ Triple = namedtuple("Triple", "first second third")
 
 
 class Structures(nn.Module):
-    """Takes and returns nested structures."""
-
     def __init__(self):
         super().__init__()
         self.block = Block()
@@ -506,8 +434,6 @@ BATCH = {"x": {0: Dim("batch", min=3, max=8)}}
 
 
 class UsesSizes(nn.Module):
-    """Sizes cross from one module to another."""
-
     def __init__(self):
         super().__init__()
         self.reshape = Reshape()
@@ -538,9 +464,9 @@ QUICK = ("resnet18", "encoder-decoder")
 
 MODELS = [
     *(one_block, block_and_tanh, three_and_one, Block, Nested),
-    *(HandsItsParameterDown, LooksLikeTheOwner, CalledTwice, CalledDifferently, Tied, TwoNames),
-    *(Aliased, Owner, UsesSeveral, CountedTwice, training_norms),
-    *(CalledAlikeInTheEnd, owns_everything, Idle),
+    *(hands_its_parameter_down, looks_like_the_owner, called_twice, called_differently),
+    *(tied, two_names, Aliased, Owner, uses_several, counted_twice, training_norms),
+    *(called_alike_in_the_end, owns_everything, idle),
 ]
 PREPARED = [
     *(Case(model, x()) for model in MODELS),

@@ -16,7 +16,6 @@ from tests.models.capture import (
     Block,
     Cached,
     Net,
-    WithLinear,
     as_make_fx,
     aten,
     operators,
@@ -27,12 +26,13 @@ from tests.models.capture import (
     same_operators,
     same_stacks,
     trains_as_eager,
+    with_linear,
     written_as_eager,
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions, export, specs_are_copied
-from tests.zoo import Pair, classifier
+from tests.zoo import Model, Pair, classifier
 
 pytestmark = pytest.mark.stretch
 
@@ -65,51 +65,36 @@ def test_a_grown_model_comes_back_from_its_program(lesson, seed):
     same_numbers(tree(*inputs, **kwargs), model(*inputs, **kwargs))
 
 
-def test_outputs_are_marked_as_export_marks_them(lesson):
-    model, x = Block().train(), torch.rand(2, 3, 4, 4)
-    ours = lesson.program(model, (x,)).graph_signature.output_specs
-    theirs = export(model, x, functional=True).graph_signature.output_specs
-    equal(
-        sorted((spec.kind.name, str(spec.target)) for spec in ours),
-        sorted((spec.kind.name, str(spec.target)) for spec in theirs),
-    )
+def replaces(model, x):
+    """Assign a buffer anew, write one at a place, and write the argument."""
+    model.count = model.count + 1
+    model.cache[1] = x
+    x.add_(1)
+    return model.cache.sum(0) * model.count
 
 
-class Replaces(nn.Module):
-    """A buffer that is assigned anew, and one that is written at a place."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("count", torch.zeros(()))
-        self.register_buffer("cache", torch.zeros(3, 2))
-
-    def forward(self, x):
-        self.count = self.count + 1
-        self.cache[1] = x
-        return self.cache.sum(0) * self.count
+def with_buffers():
+    count, cache = nn.Buffer(torch.zeros(())), nn.Buffer(torch.zeros(3, 2))
+    return Model(replaces, count=count, cache=cache), torch.ones(2)
 
 
-def test_a_cache_and_a_counter_come_back(lesson):
-    model, x = Replaces(), torch.ones(2)
-    program = lesson.program(model, (x,))
-    targets = [spec.target for spec in program.graph_signature.output_specs]
-    equal(targets, ["count", "cache", None])
-    eager = copy.deepcopy(model)
-    with specs_are_copied():
-        tree = torch.export.unflatten(program)
+@pytest.mark.parametrize(
+    ("model", "x"), [(Block().train(), torch.rand(2, 3, 4, 4)), with_buffers()], ids=["norm", "all"]
+)
+def test_outputs_are_marked_as_export_marks_them(lesson, model, x):
+    def marks(program):  # the lesson numbers the arguments
+        specs = program.graph_signature.output_specs
+        return sorted((spec.kind.name, str(spec.target).replace("input_0", "x")) for spec in specs)
+
+    equal(marks(lesson.program(model, (x,))), marks(export(model, x, functional=True)))
+
+
+def test_what_is_written_comes_back(lesson):
+    model, x = with_buffers()
+    tree, eager = unflattened(lesson, model, x), copy.deepcopy(model)
     for _ in range(2):
-        same_numbers(tree(x), eager(x))
-
-
-def test_an_argument_that_is_written_comes_back(lesson):
-    class Adds(nn.Module):
-        def forward(self, x, out):
-            out.add_(x)
-            return out * 2
-
-    program = lesson.program(Adds(), (torch.ones(2), torch.zeros(2)))
-    kinds = [spec.kind.name for spec in program.graph_signature.output_specs]
-    equal(kinds, ["USER_INPUT_MUTATION", "USER_OUTPUT"])
+        ours, theirs = torch.ones(2), torch.ones(2)
+        same_numbers([tree(ours), ours], [eager(theirs), theirs])
 
 
 # --- a captured model trains like the model, or is refused ----------------------------------------
@@ -134,33 +119,24 @@ def averaged_under_no_grad(y, x):
     return y * mean
 
 
-def force(y, x):
-    (gradient,) = torch.autograd.grad((y**3).sum(), y)
+def force(y, x, **options):
+    (gradient,) = torch.autograd.grad((y**3).sum(), y, **options)
     return y + gradient
 
 
-def twice_differentiable_force(y, x):
-    (gradient,) = torch.autograd.grad((y**3).sum(), y, create_graph=True)
-    return y + gradient
-
-
-def data_read(y, x):
-    return y * y.data
-
-
-def checkpointed(y, x):
-    return torch.utils.checkpoint.checkpoint(lambda z: z.sin() * z, y, use_reentrant=False)
-
-
-TRAINED = (data_read, twice_differentiable_force, checkpointed, unchanged_under_no_grad)
-
-
+checkpointed = partial(torch.utils.checkpoint.checkpoint, use_reentrant=False)
+TRAINED = {
+    "data is read": lambda y, x: y * y.data,
+    "a force that has a derivative": partial(force, create_graph=True),
+    "a checkpoint": lambda y, x: checkpointed(lambda z: z.sin() * z, y),
+    "nothing changes under no_grad": unchanged_under_no_grad,
+}
 UNTRACKED = (straight_through, averaged_under_no_grad, force)
 
 
-@pytest.mark.parametrize("body", TRAINED, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("body", TRAINED.values(), ids=TRAINED)
 def test_what_was_captured_trains_like_the_model(lesson, body):
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @pytest.mark.beyond("aten.copy has no derivative")
@@ -170,7 +146,7 @@ def test_a_copy_has_a_derivative(lesson):
         z[:, 1] = y[:, 0]
         return z * y
 
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @pytest.mark.beyond("the derivative of aten.as_strided_scatter is wrong")
@@ -180,13 +156,13 @@ def test_a_write_through_as_strided_has_a_derivative(lesson):
         z.as_strided((2,), (5,)).mul_(3)
         return z * y
 
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @pytest.mark.beyond("make_fx records nothing of torch.no_grad")
 @pytest.mark.parametrize("body", UNTRACKED, ids=lambda each: each.__name__)
 def test_no_gradient_passes_what_autograd_did_not_follow(lesson, body):
-    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(body), torch.rand(2, 4))
 
 
 @pytest.mark.parametrize("make", [partial(nn.GRUCell, 4), nn.BatchNorm1d], ids=["gru", "norm"])
@@ -234,78 +210,57 @@ def custom_function(y, x):
     return Straight.apply(y)
 
 
-def counted_outside(y, x):
-    COUNTER.add_(1)
-    return y * COUNTER
-
-
-def drawn(y, x):
-    return y * torch.rand(4, generator=torch.Generator())
-
-
 def assigned_gradient(y, x):
     x.grad = x * 2
     return y
 
 
-def conditional(y, x):
-    return torch.cond(x.sum() > 0, torch.sin, torch.cos, (y,))
-
-
 COUNTER = torch.zeros(1)
 REFUSED = {
-    clamped_under_no_grad: "autograd doesn't see",
-    assigned_data: "copy_",
-    detached_in_place: "use detach",
-    hooked: "hook",
-    custom_function: "Straight",
-    counted_outside: "register it as a buffer",
-    drawn: "generator",
-    assigned_gradient: "assigns a gradient",
-    conditional: "torch.cond",
+    "autograd doesn't see": clamped_under_no_grad,
+    "copy_": assigned_data,
+    "use detach": detached_in_place,
+    "hook": hooked,
+    "Straight": custom_function,
+    "register it as a buffer": lambda y, x: y * COUNTER.add_(1),
+    "generator": lambda y, x: y * torch.rand(4, generator=torch.Generator()),
+    "assigns a gradient": assigned_gradient,
+    "torch.cond": lambda y, x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (y,)),
 }
 
 
-@pytest.mark.parametrize("body", REFUSED, ids=lambda each: each.__name__)
-def test_what_a_graph_gets_wrong_is_refused_with_the_line(lesson, body):
-    with refuses(lesson.CaptureError, "test_capture.py", body.__name__, REFUSED[body]):
-        lesson.capture(WithLinear(body), (torch.rand(2, 4),))
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_a_graph_gets_wrong_is_refused_with_the_line(lesson, words):
+    body = REFUSED[words]
+    with refuses(lesson.CaptureError, "test_capture.py", body.__name__, words):
+        lesson.capture(with_linear(body), (torch.rand(2, 4),))
     equal(COUNTER.tolist(), [0.0])
 
 
 def test_under_no_grad_a_graph_is_for_running_only_and_less_is_refused(lesson):
     with torch.no_grad():
         for body in (clamped_under_no_grad, custom_function):
-            runs_as_eager(lesson.capture, WithLinear(body), torch.rand(2, 4))
+            runs_as_eager(lesson.capture, with_linear(body), torch.rand(2, 4))
 
 
-def halves():
-    whole = torch.arange(4.0)
-    return whole[:2], whole[2:]
+def has_a_view():
+    """A model that writes a buffer, and then reads a view of it that isn't registered."""
+    memory = torch.zeros(2)
+    writes = lambda model, x: (model.memory.add_(1), model.view * x)
+    return Model(writes, memory=nn.Buffer(memory), view=memory[:1])
 
 
-class HasAView(nn.Module):
-    """A buffer that is written, and then a view of it that isn't registered is read."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("memory", torch.zeros(2))
-        self.view = self.memory[:1]
-
-    def forward(self, x, y):
-        self.memory.add_(1)
-        return self.view * x
-
-
-def adds(x, y):
-    x.add_(1)
-    return x * y
-
-
-@pytest.mark.parametrize("model", [adds, HasAView()], ids=["arguments", "view"])
-def test_a_write_to_tensors_that_share_memory_is_refused(lesson, model):
+@pytest.mark.parametrize(
+    ("model", "args"),
+    [
+        (lambda x, y: x.add_(1) * y, torch.arange(4.0).split(2)),
+        (has_a_view(), (torch.ones(1),)),
+    ],
+    ids=["arguments", "view"],
+)
+def test_a_write_to_tensors_that_share_memory_is_refused(lesson, model, args):
     with refuses(lesson.CaptureError, "test_capture.py", "share memory", cause="it was recorded"):
-        lesson.capture(model, halves())
+        lesson.capture(model, args)
 
 
 class Box:
@@ -332,24 +287,19 @@ def test_a_function_that_holds_no_tensor_may_be_an_argument(lesson):
     same_numbers(captured(torch.relu, torch.ones(2)), torch.full((2,), 2.0))
 
 
-class ReadsARow(nn.Module):
-    """Keeps a part of its weight in a list."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-        self.rows = [self.linear.weight[0]]
-
-    def forward(self, x):
-        return self.linear(x) * self.rows[0]
+def reads_a_row():
+    """A model that keeps a part of its weight in a list."""
+    linear = nn.Linear(4, 4)
+    row = lambda model, x: model.linear(x) * model.rows[0]
+    return Model(row, linear=linear, rows=[linear.weight[0]])
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch reads it to make a fake tensor
 def test_a_tensor_that_was_made_of_a_parameter_is_no_constant_of_a_program(lesson):
-    trains_as_eager(lesson, ReadsARow(), torch.rand(2, 4))
+    trains_as_eager(lesson, reads_a_row(), torch.rand(2, 4))
     for make in (lesson.program, lesson.capture_flat):
         with refuses(lesson.CaptureError, "[4]", "parameter", "make it in forward"):
-            make(ReadsARow(), (torch.rand(2, 4),))
+            make(reads_a_row(), (torch.rand(2, 4),))
 
 
 def test_a_parameter_is_one_while_a_model_is_captured(lesson):
@@ -361,16 +311,11 @@ def test_a_parameter_is_one_while_a_model_is_captured(lesson):
 
 
 def test_a_state_that_is_no_buffer_is_refused(lesson):
-    class Counts(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.seen = torch.zeros(1)
+    def counts(model, x):
+        model.seen = model.seen + 1
+        return x * model.seen
 
-        def forward(self, x):
-            self.seen = self.seen + 1
-            return x * self.seen
-
-    model = Counts()
+    model = Model(counts, seen=torch.zeros(1))
     with refuses(lesson.CaptureError, "seen", "register it as a buffer"):
         lesson.capture(model, (torch.ones(1),))
     same_numbers(model.seen, torch.zeros(1))
@@ -378,17 +323,12 @@ def test_a_state_that_is_no_buffer_is_refused(lesson):
 
 @pytest.mark.beyond("fake tensors stay there")
 def test_what_a_model_keeps_in_its_containers_is_taken_out_again(lesson):
-    class Keeps(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.named, self.nested, self.box = {}, ([],), Box(None)
+    def keeps(model, x):
+        model.latest = model.named["x"] = model.box.tensor = x * 2
+        model.nested[0].append(model.box.tensor)
+        return x
 
-        def forward(self, x):
-            self.latest = self.named["x"] = self.box.tensor = x * 2
-            self.nested[0].append(self.box.tensor)
-            return x
-
-    model = Keeps()
+    model = Model(keeps, named={}, nested=([],), box=Box(None))
     lesson.capture(model, (torch.ones(1),))
     equal((model.named, model.nested, model.box.tensor), ({}, ([],), None))
     holds(not hasattr(model, "latest"), "no attribute that the model hadn't")
@@ -423,7 +363,7 @@ scaled.register_autograd(lambda ctx, gradient: gradient * 14)
 
 
 def test_a_custom_operator_keeps_its_derivative(lesson):
-    trains_as_eager(lesson, WithLinear(lambda y, x: scaled(y)), torch.rand(2, 4))
+    trains_as_eager(lesson, with_linear(lambda y, x: scaled(y)), torch.rand(2, 4))
 
 
 @pytest.mark.parametrize("transform", [torch.vmap, lambda each: torch.func.grad(each)])
@@ -468,17 +408,12 @@ def test_a_backward_is_captured_with_its_forward(lesson, table):
 
 
 def test_a_parameter_that_is_frozen_or_unused_has_no_gradient(lesson):
-    class Partly(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.used = nn.Parameter(torch.ones(2))
-            self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
-            self.unused = nn.Parameter(torch.ones(2))
-
-        def forward(self, x):
-            return (x * self.used * self.frozen).sum()
-
-    model = Partly()
+    model = Model(
+        lambda model, x: (x * model.used * model.frozen).sum(),
+        used=nn.Parameter(torch.ones(2)),
+        frozen=nn.Parameter(torch.ones(2), requires_grad=False),
+        unused=nn.Parameter(torch.ones(2)),
+    )
     _, gradients = run(lesson.capture_joint(model, (torch.ones(2),)), model, torch.ones(2))
     same_numbers(gradients, [torch.ones(2), None])
 
@@ -513,7 +448,6 @@ class Tagged(torch.Tensor):
 
 
 def symbolic() -> torch.Tensor:
-    """A tensor with symbolic sizes."""
     return FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.ones(3, 4))
 
 
@@ -672,24 +606,21 @@ MORE = (
 EXPORTED = ("shufflenet_v2_x0_5", "resnet50", "densenet121")
 
 
-def records_as_make_fx(lesson, name: str, table) -> None:
+SLOW = [
+    pytest.param(name, decomposed, marks=pytest.mark.slow)
+    for name in MORE
+    for decomposed in (False, True)
+]
+
+
+@pytest.mark.parametrize(("name", "decomposed"), [*((name, False) for name in MODELS), *SLOW])
+def test_a_model_of_torchvision_has_the_operators_of_make_fx(lesson, name, decomposed):
     assert lesson.Recorder  # torch has none: it would be compared with itself
+    table = default_decompositions() if decomposed else None
     model, inputs, _ = vars(classifier(name)).values()
     with torch.no_grad():
         captured = lesson.capture(model, inputs, table=table)
         same_operators(captured.graph, as_make_fx(model, *inputs, table=table))
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_torchvision_has_the_operators_of_make_fx(lesson, name):
-    records_as_make_fx(lesson, name, None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("decomposed", [False, True], ids=["whole", "decomposed"])
-@pytest.mark.parametrize("name", MORE)
-def test_more_models_of_torchvision_have_the_operators_of_make_fx(lesson, name, decomposed):
-    records_as_make_fx(lesson, name, default_decompositions() if decomposed else None)
 
 
 @pytest.mark.slow

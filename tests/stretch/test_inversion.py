@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from tests.models.inversion import (
     Affine,
     LogAffine,
-    WithState,
     X,
     computes,
     numbers_of,
@@ -22,6 +21,7 @@ from tests.models.inversion import (
     refused,
     undone,
     undone_twice,
+    with_state,
 )
 from tests.suite import equal, holds, is_linear
 from tests.suite.chance import by_chance
@@ -75,7 +75,7 @@ def test_a_random_chain_of_methods_is_undone(lesson, chance):
 
 def test_the_time_is_linear_in_the_length(lesson):
     def work(length: int) -> Callable[[], object]:
-        chain = nn.Sequential(*(WithState(lambda x, model: torch.tan(x)) for _ in range(length)))
+        chain = nn.Sequential(*(with_state(lambda model, x: torch.tan(x)) for _ in range(length)))
         return lambda: lesson.invert(chain)
 
     is_linear(work, 100, "length")
@@ -136,7 +136,7 @@ SIDE_EFFECTS = {
 
 @pytest.mark.parametrize("case", SIDE_EFFECTS)
 def test_a_constant_with_side_effects_is_refused_and_not_computed(lesson, case):
-    model = WithState(lambda x, model: x + SIDE_EFFECTS[case](model))
+    model = with_state(lambda model, x: x + SIDE_EFFECTS[case](model))
     numbers, state = numbers_of(model), torch.get_rng_state()
     try:
         refused(lesson, model)
@@ -148,5 +148,5 @@ def test_a_constant_with_side_effects_is_refused_and_not_computed(lesson, case):
 
 
 def test_dropout_in_eval_mode_has_no_side_effect(lesson):
-    model = WithState(lambda x, model: x + model.dropout(model.weight)).eval()
+    model = with_state(lambda model, x: x + model.dropout(model.weight)).eval()
     undone(lesson, model, torch.tensor([0.5, 0.25]))

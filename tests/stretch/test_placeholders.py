@@ -28,14 +28,6 @@ def branching(x, flag, scale=2):
     return x * scale if flag else x - scale
 
 
-def masked(x, mask=None):
-    return x if mask is None else x * mask
-
-
-def first_and_others(x, *others):
-    return x - others[0]
-
-
 def nested(x, flag):
     return x["left"] + x["both"][0] * x["both"][1] if flag else x
 
@@ -60,10 +52,10 @@ class TakesAPair(nn.Module):
 
 CONCRETE = {
     "a flag and a number": (branching, {"flag": False, "scale": 3}),
-    "None": (masked, {"mask": None}),
+    "None": (lambda x, mask=None: x if mask is None else x * mask, {"mask": None}),
     "a tuple": (branching, (PH, True, 3)),
     "a tuple for a module": (Branching(), (PH, True, 3)),
-    "two of any number": (first_and_others, (PH, PH)),
+    "two of any number": (lambda x, *others: x - others[0], (PH, PH)),
     "three of any number for a module": (AnyNumber(), (PH, PH, PH)),
     "containers": (nested, {"x": {"left": PH, "both": (PH, PH)}, "flag": True}),
     "a container for a module": (TakesAPair(), {"x": [PH, PH]}),
@@ -175,8 +167,7 @@ def test_the_structure_of_the_output_is_rebuilt(lesson):
     structure = {"left": PH, "both": (PH, PH)}
     traced = graph_module(lesson, function, concrete_args={"x": structure})
     value = {"left": torch.ones(2), "both": (torch.zeros(2), torch.ones(2))}
-    flattened = (lambda got: isinstance(got, list), "the output was flattened, and stayed flat")
-    same_numbers(traced(value), function(value), cause=flattened)
+    same_numbers(traced(value), function(value))
 
 
 # --- decorated functions -------------------------------------------------------------------------
@@ -188,10 +179,7 @@ def test_a_decorator_survives_keyword_only_parameters(lesson):
     def function(x, *, by=1):
         return x + by
 
-    lost = (lambda got: got.tolist() == [4.0, 4.0], "the decorator is lost: it doubles the result")
-    same_numbers(
-        graph_module(lesson, function)(torch.ones(2), 3), torch.full((2,), 8.0), cause=lost
-    )
+    same_numbers(graph_module(lesson, function)(torch.ones(2), 3), torch.full((2,), 8.0))
 
 
 @pytest.mark.beyond("a tuple and a dict are taken for all positional and keyword arguments")

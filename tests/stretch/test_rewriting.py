@@ -34,7 +34,6 @@ from tests.oracle import of_torch
 from tests.suite import equal, holds, is_linear, is_value, refuses, same_numbers
 from tests.suite.chance import by_chance, showing
 from tests.suite.versions import INSTALLED, that_run
-from tests.zoo import Model
 
 
 def graph_of(function):
@@ -94,15 +93,15 @@ def test_finding_several_results_takes_time_in_proportion_to_the_graph(lesson):
     is_linear(work, 50, "graph")
 
 
-def scaled(function):
+def scales(function):
     """A model that multiplies a function of the input with a parameter."""
     scale = nn.Parameter(torch.full((4,), 7.0))
-    return Model(lambda model, x: function(x) * model.scale, scale=scale)
+    return zoo.Model(lambda model, x: function(x) * model.scale, scale=scale)
 
 
 def test_a_tensor_of_a_pattern_matches_any_tensor_of_its_type(lesson):
-    pattern = scaled(lambda x: x)
-    equal(places(lesson, pattern, nn.Sequential(scaled(torch.sin))), ["mul"])
+    pattern = scales(lambda x: x)
+    equal(places(lesson, pattern, nn.Sequential(scales(torch.sin))), ["mul"])
     equal(places(lesson, pattern, zoo.Buffers()), [])
 
 
@@ -275,15 +274,17 @@ def test_a_replacement_of_other_inputs_or_results_is_refused(lesson, new):
         lesson.replace_pattern(gm, relu, new)
 
 
-def with_parts():
+def scaled():
     """A replacement with modules and a parameter."""
-    inner = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    scale = nn.Parameter(torch.rand(4))
-    return Model(lambda model, x: model.inner(x) * model.scale, inner=inner, scale=scale)
+    return zoo.Model(
+        lambda model, x: model.inner(x) * model.scale,
+        inner=nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)),
+        scale=nn.Parameter(torch.rand(4)),
+    )
 
 
 def test_a_replacement_brings_its_modules_and_parameters(lesson):
-    x, new = torch.rand(2, 4), with_parts()
+    x, new = torch.rand(2, 4), scaled()
     gm = replaced(lesson, lambda a: torch.relu(a) + 1, relu, new)
     same_numbers(before := gm(x), new(x) + 1)
     equal(sorted(gm.state_dict()), sorted(new.state_dict()))
@@ -301,12 +302,12 @@ def test_a_module_that_was_replaced_is_removed(lesson):
 
 
 def test_an_attribute_that_the_module_has_is_used(lesson):
-    gm = replaced(lesson, scaled(torch.relu), relu, with_parts())
+    gm = replaced(lesson, scales(torch.relu), relu, scaled())
     equal(gm.scale[0].item(), 7.0)
 
 
 def adds(function, constant):
-    return Model(lambda model, x: function(x) + torch.tensor(constant))
+    return zoo.Model(lambda model, x: function(x) + torch.tensor(constant))
 
 
 @pytest.mark.beyond("both are called `_tensor_constant0`, and the model's wins: wrong numbers")
