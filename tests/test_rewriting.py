@@ -303,7 +303,7 @@ def test_training_mode_is_refused(lesson):
 
 def test_the_model_is_not_changed_and_shares_no_parameters(lesson):
     model = settled(paired(lambda model, x: model.norm(model.conv(model.other(x))) + torch.ones(1)))
-    before, names = copy.deepcopy(model.state_dict()), dir(model)
+    before, names = copy.deepcopy(model.state_dict()), set(vars(model))
     ours = set(map(id, lesson.fuse(model).parameters()))
     after = model.state_dict()
     equal(list(after), list(before), hint="fuse a copy")
@@ -312,3 +312,5 @@ def test_the_model_is_not_changed_and_shares_no_parameters(lesson):
     equal(dir(model), names, hint="trace a copy: a trace stores its constants on the model")
     shared = [name for name, each in model.named_parameters() if id(each) in ours]
     equal(shared, [], hint="fuse a copy")
+    added = sorted(vars(model).keys() - names)
+    equal(added, [], hint="trace a copy: a trace stores its constants on the model")
