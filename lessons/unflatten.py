@@ -79,7 +79,8 @@ def stacks_of(graph: Graph) -> dict[Node, tuple[Level, ...]]:  # step 1
     output aren't in the result.
 
     A pass over the graph may have inserted a node. If its stack has the key ``NO_MODULE``, the node
-    belongs to the same calls as the node before it. The first node belongs to the ``ROOT`` then.
+    belongs to the same calls as the one before it in the result, whatever else its stack has and
+    whichever values it uses. The first one belongs to the ``ROOT`` then.
 
     Raises:
         RuntimeError: A node has no ``nn_module_stack``, or an empty one. The message names the node
@@ -117,7 +118,8 @@ def find_borders(call: ModuleCall) -> None:  # step 2
 def all_names(state: Mapping[str, Attribute]) -> dict[str, list[str]]:  # step 2
     """Return all names of each tensor, by each of its names.
 
-    If two layers share a weight, the flat graph has it under one name, but each knows its own.
+    If two layers share a weight, the flat graph has it under one name, but each knows its own. Two
+    names share a tensor if they have the same object; an equal tensor is another one.
 
     >>> weight = nn.Parameter(nn.Linear(2, 2).weight)
     >>> tied = {name: Attribute("parameter", weight) for name in ("first.weight", "last.weight")}
@@ -181,7 +183,9 @@ class Outliner:
         self.replace(call, self.name_of(call))
 
     def calls_at(self, depth: int) -> list[ModuleCall]:  # step 1
-        """Return the calls at a depth, each with its ``nodes``, in the order of the graph.
+        """Return the calls at a depth, in the order of the graph.
+
+        Each has its ``level``, the path of the module as its ``name``, and its ``nodes``.
 
         The root has depth 0, and the modules that it calls have depth 1. A call has all nodes that
         were recorded in it, those of its callees too, if they are still in ``graph``.
@@ -298,7 +302,7 @@ class InterpreterModule(nn.Module):
         Submodules and state come from ``self._owner``.
 
         Raises:
-            TypeError: A value is missing, or is one too many; the message names it.
+            TypeError: A value is missing, or is one too many.
         """
         raise NotImplementedError("unflatten: InterpreterModule.forward")
 
@@ -315,13 +319,14 @@ class UnflattenedModule(InterpreterModule):
         self.range_constraints = flat.ranges
 
     def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:  # step 5
-        """Return the leaves of the arguments, with their paths.
+        """Return the leaves of the arguments with their paths, as pairs of path and leaf.
 
+        ``tree_flatten_with_path`` of ``torch.utils._pytree`` returns them and the structure.
         Keywords may come in any order: ``in_order`` sorts them.
 
         Raises:
             TypeError: The structure of the arguments isn't ``in_spec``.
-            ValueError: A keyword argument that the program doesn't have.
+            ValueError: A keyword argument that the program doesn't have, or that is missing.
         """
         raise NotImplementedError("unflatten: UnflattenedModule.input_leaves")
 
@@ -346,9 +351,10 @@ def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, 
 
 
 def copied(state: Mapping[str, Attribute]) -> dict[str, Attribute]:  # step 6
-    """Return a copy of all state, so that training the tree doesn't change the program.
+    """Return the state with a copy of each tensor: training the tree doesn't change the program.
 
-    A tensor with two names remains one tensor, and ``requires_grad`` is kept.
+    A tensor with two names remains one tensor, and ``requires_grad`` is kept. What isn't a tensor
+    may be copied or not.
 
     >>> weight = nn.Linear(2, 2).weight
     >>> state = copied({name: Attribute("parameter", weight) for name in ("first", "second")})
@@ -365,7 +371,7 @@ def attach(  # step 6
 
     ``paths`` are the modules of the eager model. Register children in their order, and then those
     that aren't listed. A path without a call, such as a list of layers, gets a plain ``nn.Module``,
-    and so does a missing parent. Leave out paths with an ``@``: these are calls.
-    ``register`` registers state.
+    and so does a missing parent. Among the ``paths``, leave out those with an ``@``: these are
+    calls. ``register`` registers state, under its last name on the module that owns it.
     """
     raise NotImplementedError("unflatten: attach")

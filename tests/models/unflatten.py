@@ -186,13 +186,13 @@ def calls_in(lesson, program: ExportedProgram, name: str, depth: int = 1) -> tup
 
 
 def calls_of(lesson, program: ExportedProgram, reads: bool = False) -> dict:
-    """All calls of a program by name, with their borders; they have read their state or not."""
+    """All calls of a program by name, with their borders; with graphs too if they read state."""
     outliner = outlined(lesson, program)
     calls = [call for depth in (1, 2, 3) for call in outliner.calls_at(depth)]
     for call in calls:
         lesson.find_borders(call)
-        lesson.build_graph(call)
         if reads:
+            lesson.build_graph(call)
             outliner.read_state(call)
     return {call.name: call for call in calls}
 
@@ -364,6 +364,7 @@ def called(path):
 DIFFERENT = {
     "a number": both(lambda _, x: x * 2, lambda _, x: x * 3),
     "its type": both(lambda _, x: x * 1, lambda _, x: x * 1.0),
+    "a node": both(lambda _, x: x * x, lambda _, x: x * 0),
     "a keyword": both(
         lambda _, x: x.sum(0, dtype=torch.float), lambda _, x: x.sum(0, dtype=torch.double)
     ),
