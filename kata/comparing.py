@@ -12,6 +12,8 @@ from typing import Any
 from torch.fx import Graph, Node
 from torch.fx.node import map_aggregate
 
+from kata.terminal import clipped
+
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 CONSTANT = re.compile(r"^(_tensor_constant)\d+")
 
@@ -115,5 +117,4 @@ def is_nan(value: object) -> bool:
 
 
 def short(value: object, width: int = 30) -> str:
-    text = ADDRESS.sub("", repr(value))
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return clipped(ADDRESS.sub("", repr(value)), width)

@@ -11,22 +11,17 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tests.zoo import Model
+
 
 @torch.library.custom_op("fx_kata::note", mutates_args=())
 def note(x: torch.Tensor) -> None:
     """Return nothing: it is called for its effect."""
 
 
-def own_function(x: Any) -> Any:
+def own_function(*args: Any) -> Any:
     """May do anything."""
-    return x
-
-
-class OwnModule(nn.Module):
-    """May do anything."""
-
-    def forward(self, x):
-        return x
+    return args[-1]
 
 
 class Owner(nn.Module):
@@ -40,7 +35,7 @@ class Owner(nn.Module):
         self.inplace = nn.Sequential(nn.ReLU(inplace=True))
         self.lstm = nn.LSTM(2, 2, 2, dropout=0.5)
         self.rrelu = nn.RReLU()
-        self.own = OwnModule()
+        self.own = Model(own_function)
         self.marked = nn.ReLU()
         self.marked._is_impure = True
         self.hooked = nn.ReLU()

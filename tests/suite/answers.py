@@ -12,9 +12,6 @@ notice it. ``tests/answers/<lesson>.py`` holds them::
 
     @right
     def a_plain_scan(lesson): ...
-
-The suite is only as good as what it rejects: each wrong answer must fail the test it names, and
-the learner must read the words it names; each right one must pass the whole file.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from torch.fx.proxy import TraceError
 from torch.utils._pytree import tree_flatten
 
 from kata.comparing import ADDRESS
+from kata.terminal import clipped
 from tests.suite.todo import is_todo
 
 WIDTH = 80
@@ -88,8 +89,7 @@ def labelled(label: str, text: str) -> str:
 def shown(value: object) -> str:
     """A value on a few lines at most: its own text if it is text, else its ``repr``."""
     text = value if isinstance(value, str) and "\n" in value else repr(value)
-    text = ADDRESS.sub("", text)
-    return text if len(text) <= 300 else text[:297] + "…"
+    return clipped(ADDRESS.sub("", text), 300)
 
 
 class Words(str):

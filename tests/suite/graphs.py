@@ -9,6 +9,7 @@ from itertools import zip_longest
 from torch.fx import Graph
 
 from kata.comparing import Row, first_difference, rows, short
+from kata.terminal import clipped
 from tests.suite.expect import Cause, Mismatch, labelled, words_of
 
 COLUMN = 38
@@ -121,8 +122,7 @@ def side_by_side(ours: list[Row], theirs: list[Row], position: int) -> Iterator[
 
 
 def cell(row: Row | None, width: int) -> str:
-    text = str(row) if row is not None else "-"
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return "-" if row is None else clipped(str(row), width)
 
 
 def details(ours: list[Row], theirs: list[Row], position: int, fields: list[str]) -> Iterator[str]:

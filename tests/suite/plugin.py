@@ -238,6 +238,11 @@ def is_beyond_torch(item: pytest.Item) -> bool:
     return is_beyond and item.config.getoption("--impl") == "torch"
 
 
+def is_stretch(item: pytest.Item) -> bool:
+    """Return whether a test asks for more than the core."""
+    return any(item.get_closest_marker(name) for name in ("stretch", "beyond"))
+
+
 def lesson_of(item: pytest.Item) -> str | None:
     """The lesson a test belongs to, or ``None`` for the maintainer's own tests."""
     name = item.path.stem.removeprefix("test_")
@@ -367,7 +372,7 @@ def pytest_runtest_makereport(
     item._report_sections[:] = ends
     report.sections = [(title, text[-LONGEST_TEXT:]) for title, text in report.sections]
     report.lesson = lesson = lesson_of(item)
-    report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
+    report.is_stretch = is_stretch(item)
     if lesson is None or call.excinfo is None:
         return report
     error, judged_lesson = call.excinfo.value, item.config.stash[LOADER](lesson)

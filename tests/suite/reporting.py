@@ -28,7 +28,7 @@ from kata.paths import CORES
 from kata.steps import steps_of_functions
 from kata.verdict import sentence_of
 from tests.suite.explain import LONGEST_TEXT
-from tests.suite.plugin import LOADER, lesson_of, order_of
+from tests.suite.plugin import LOADER, is_stretch, lesson_of, order_of
 
 # Whose code a learner's lesson may have taken.
 OWNERS = {"the reference's own": CORES, "torch's own": Path(torch.__file__).parent}
@@ -40,11 +40,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """In a run of the runner's, the core comes first."""
     if order_of(config):
         items.sort(key=is_stretch)
-
-
-def is_stretch(item: pytest.Item) -> bool:
-    """Return whether a test asks for more than the core."""
-    return any(item.get_closest_marker(name) for name in ("stretch", "beyond"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
