@@ -102,6 +102,15 @@ def test_a_target_that_is_not_there_is_named(lesson, op, target):
         lesson.split_module(m, m, lambda node: 0)
 
 
+@pytest.mark.unasked
+def test_the_submodules_are_in_training_mode_and_the_layers_keep_their_own(lesson):
+    m = symbolic_trace(model := Chain().eval())
+    split = lesson.split_module(m, model, in_stages(m, 2))
+    modes = {each.training for each in submodules(split).values()}
+    layers = {each.training for each in {*split.modules()} & {*model.modules()}}
+    equal((modes, layers), ({True}, {False}))
+
+
 # --- torch's mistakes
 
 
