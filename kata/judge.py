@@ -164,6 +164,8 @@ class WarmProcess:
         self.code: int | None = None
         path = os.pathsep.join(filter(None, (str(suite), os.environ.get("PYTHONPATH"))))
         known = {name: each for name, each in os.environ.items() if not name.startswith(STRANGE)}
+        # By default, hypothesis writes into the folder of the suite, which then counts as changed.
+        known["HYPOTHESIS_STORAGE_DIRECTORY"] = str(log.with_name("hypothesis"))
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "kata.worker", *["--once"] * (not fork)],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.judge import Judge, Timer
+from kata.judge import Judge, Timer, signature
 from kata.paths import CORES
 from kata.verdict import End, Verdict
 from lessons import NAMES
@@ -51,6 +51,11 @@ def test_the_core_is_done_in_every_lesson_as_it_is_graded(judge: Judge, lesson: 
     failed = [report for report in verdict.of("failed") if not report.is_stretch]
     assert [report.text for report in failed] == []
     assert verdict.state in ("done", "starred")
+
+
+def test_a_suite_with_random_programs_writes_nothing_into_its_folder(judge: Judge):
+    judge.run(request(CORES, "inversion"))
+    assert signature(judge.suite) == judge.copied  # or else the next save waits for a new process
 
 
 def test_a_function_may_import_a_sibling_and_is_lent_it(judge: Judge, lessons: Path):
