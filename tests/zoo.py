@@ -37,7 +37,7 @@ class Specimen:
 
 
 class Model(nn.Module):
-    """A function of the model, which has these parts, and an input."""
+    """A model with these parts, whose forward is ``function(model, x)``."""
 
     def __init__(self, function: Callable, **parts: object):
         super().__init__()
@@ -73,7 +73,7 @@ def specimen(*shapes: tuple[int, ...], **kwargs: object) -> Callable[[type], typ
 
 
 class Runs(nn.Module):
-    """A function of the inputs alone, as a module."""
+    """A model without parts, whose forward is ``function(*inputs)``."""
 
     def __init__(self, function: Callable):
         super().__init__()
