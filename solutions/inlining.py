@@ -95,7 +95,7 @@ class CallRecorder(Tracer):
         Raises:
             TraceError: The callee raised an ``Exception``, usually because it needs the value of a
                 proxy. The message contains the callee (a function's name, a module's class), the
-                node, and the error.
+                node, and the error with its class: of ``KeyError('x')``, the text is only ``'x'``.
         """
         node, callee = call
         with self.graph.inserting_before(node):
