@@ -263,6 +263,8 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 4
 def inline_all(gm: GraphModule) -> GraphModule:  # step 5
     """Replace every call of every submodule, all the way down.
 
+    If one of the callees raises an error, the graph is left unchanged.
+
     Returns:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
 

@@ -47,10 +47,10 @@ def test_the_result_takes_the_place_of_the_call_in_all_its_users(lesson):
     graph = symbolic_trace(function).graph
     x, exp, item, cat, again, add, _ = graph.nodes
     lesson.replace(exp, x)
-    lesson.replace(again, 7)
+    lesson.replace(again, None)
     equal(
         [[*graph.nodes][1:-1], str(item.args), str(cat.args), str(add.kwargs)],
-        [[item, cat, add], "(x, 0)", "([x, getitem],)", "{'other': 7}"],
+        [[item, cat, add], "(x, 0)", "([x, getitem],)", "{'other': None}"],
         cause=(lambda got: len(got[0]) > 3, "the call is still there"),
         hint="`map_arg` looks inside lists and keyword arguments; then erase the call",
     )
@@ -91,9 +91,9 @@ def test_the_operations_are_added_before_the_node(lesson):
 
 
 def test_all_calls_are_recorded_in_order(lesson):
-    gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(x))
-    results = recorder_of(lesson, gm, exp=lambda x: 2**x, log=lambda x: (x, 5)).record()
-    equal(results, [node_of(gm, "pow_1"), (node_of(gm, "x"), 5)])
+    gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(input=x))
+    results = recorder_of(lesson, gm, exp=lambda x: 2**x, log=lambda input: (-input, 5)).record()
+    equal(results, [node_of(gm, "pow_1"), (node_of(gm, "neg"), 5)])
 
 
 def test_after_an_error_nothing_that_was_recorded_is_left(lesson):
@@ -103,6 +103,13 @@ def test_after_an_error_nothing_that_was_recorded_is_left(lesson):
     with refuses(ValueError, "log"):
         recorder.record()
     equal([*gm.graph.nodes], before, hint="erase the new nodes, users first")
+
+
+def test_a_module_is_a_leaf_if_both_the_caller_and_the_tracer_say_so(lesson):
+    may_be = lambda module: not isinstance(module, nn.ReLU)
+    recorder = lesson.CallRecorder(symbolic_trace(lambda x: x), [], may_be)
+    layers = nn.Linear(1, 1), nn.Sequential(), nn.ReLU()
+    equal([recorder.is_leaf_module(each, "0") for each in layers], [True, False, False])
 
 
 @pytest.mark.parametrize("layer", [nn.BatchNorm1d(4).eval(), Checked(torch.relu)], ids=type)
@@ -216,8 +223,10 @@ def test_relu_is_replaced_by_the_function_it_calls(lesson):
     equal(
         [node.name for node in gm.graph.nodes],
         ["x", "relu", "add", "output"],
-        cause=(lambda names: "child" in names, "the call is still there"),
-        hint="erase the call once its users have the result",
+        cause=[
+            (lambda names: "child" in names, "the call is still there"),
+            (lambda names: "child_1" in names, "the callee was recorded as a leaf: a call again"),
+        ],
     )
     holds(gm.graph is graph, "the same graph, edited")
     holds(node_of(gm, "add") is add, "the very node", hint="record into the existing graph")
@@ -288,7 +297,10 @@ def test_leaves_inside_the_callee_stay_calls_under_their_full_path(lesson):
     equal(
         targets(gm.graph),
         ["child.0", "child.1.0", "child.1.1"],
-        cause=(lambda found: len(found) < 3, "the callee was inlined deeper than one level"),
+        cause=[
+            (lambda found: "child.1" in found, "a module stayed a call, though it isn't a leaf"),
+            (lambda found: len(found) < 3, "the callee was inlined deeper than one level"),
+        ],
         hint="`Tracer` decides about leaves inside the callee; paths begin at the root",
     )
     same_as(gm, model, X)
@@ -314,7 +326,9 @@ def test_a_result_of_any_kind_is_replaced(lesson, case):
 
 
 @pytest.mark.parametrize(
-    ("result", "index"), [(tuple, 1), (tuple, -2), (dict, "plus")], ids=["1", "-2", "plus"]
+    ("result", "index"),
+    [(tuple, 1), (tuple, -2), (tuple, slice(1, None)), (dict, "plus")],
+    ids=["1", "-2", "1:", "plus"],
 )
 def test_indexing_a_known_result_leaves_no_node(lesson, result, index):
     model = picks(result, index)
@@ -384,10 +398,13 @@ def test_after_an_interruption_the_graph_is_as_before(lesson):
     equal(
         [*gm.graph.nodes],
         before,
-        cause=(
-            lambda nodes: len(nodes) > len(before),
-            "nodes that were recorded before the error are still in the graph",
-        ),
+        cause=[
+            (
+                lambda nodes: not {*before} <= {*nodes},
+                "a call was replaced before all of them were recorded",
+            ),
+            (bool, "nodes that were recorded before the error are still in the graph"),
+        ],
         hint="record all results first, erase the new nodes on any error, replace calls last",
     )
 
