@@ -182,7 +182,9 @@ def test_constants_are_copied_in_order_and_looked_up(lesson):
 @pytest.mark.parametrize("inverse", [operator.mul, operator.truediv])
 def test_a_zero_that_is_a_factor_is_refused(lesson, inverse, zero):
     builder = builder_for(lesson, seed_example)
-    hint = "`x * 0`, `0 / x` and `x / 0` lose `x`: look at a number, and at each element of a tensor"
+    hint = (
+        "`x * 0`, `0 / x` and `x / 0` lose `x`: look at a number, and at each element of a tensor"
+    )
     refused_by(lesson, lambda: builder.check_constant(zero, inverse), "zero", "0", hint=hint)
 
 
@@ -218,7 +220,9 @@ def test_a_step_that_uses_its_input_twice_is_refused(lesson):
     x, step, _ = builder.chain
     result = builder.graph.placeholder("result")
     hint = "count the operands that are the input"
-    refused_by(lesson, lambda: builder.undo(step, x, result), "x", "mul", "twice", "once", hint=hint)
+    refused_by(
+        lesson, lambda: builder.undo(step, x, result), "x", "mul", "twice", "once", hint=hint
+    )
 
 
 def test_the_steps_are_undone_from_the_last_to_the_first(lesson):
