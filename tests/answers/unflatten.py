@@ -139,7 +139,7 @@ def reads_state_before_the_arguments_come(lesson):
     @around(lesson.Outliner)
     def read_state(original, self, call):
         original(self, call)
-        for node in list(call.graph.find_nodes(op="get_attr")):
+        for node in reversed(call.graph.find_nodes(op="get_attr")):
             next(iter(call.graph.nodes)).prepend(node)
 
 
