@@ -79,12 +79,19 @@ def test_a_program_with_an_interrupted_call_runs(lesson):
     same_numbers(lesson.unflatten(program)(x()), three_and_one()(x()))
 
 
+@pytest.mark.beyond("torch takes no other objects as constants")
 def test_objects_and_sparse_tensors_are_restored(lesson):
     program, sparse = program_of(Owner, x()), torch.eye(3).to_sparse()
     program.constants.update({"object": object(), "sparse": sparse, "same": sparse})
     tree = lesson.unflatten(program)
     equal([tree.object is program.constants["object"], tree.same is tree.sparse], [True, True])
     same_numbers(tree.sparse.to_dense(), torch.eye(3))
+
+
+@pytest.mark.beyond("torch copies a constant for each of its names")
+def test_two_names_of_a_constant_hold_one_tensor(lesson):
+    tree = lesson.unflatten(program_of(Aliased, x()))
+    holds(tree.constant is tree.same_constant, "one tensor under both names", got="two tensors")
 
 
 @pytest.mark.beyond("torch doesn't compare which submodule a body calls")
