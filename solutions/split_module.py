@@ -236,7 +236,7 @@ def _cycle(circle: list[Partition]) -> RuntimeError:
     return RuntimeError(
         f"cycle exists between partitions: {names}. For example, {user.submod_name} needs "
         f"`{value}` from {maker.submod_name}. Put the nodes of the cycle into one partition, or "
-        "change where the callback cuts"
+        "cut the graph at other nodes"
     )
 
 
