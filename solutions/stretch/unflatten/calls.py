@@ -13,8 +13,8 @@ from given.capture import Flat
 from given.unflatten import graph_key
 
 from ... import unflatten as core
-from ...graph import map_arg
 from ...unflatten import ModuleCall
+from ..graph import map_arg
 from .signatures import call_name, refuse_detours
 
 
