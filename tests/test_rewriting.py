@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from kata.torchvision_compat import torchvision
 from tests.models.rewriting import (
     IMAGES,
     becomes,
@@ -26,7 +25,7 @@ from tests.models.rewriting import (
 )
 from tests.suite import equal, holds, is_value, refuses
 from tests.suite.engine import is_graph_module, symbolic_trace
-from tests.zoo import Model
+from tests.zoo import Model, fill_resnet18, resnet18
 
 # --- step 1: one node of the pattern, and one of the graph ----------------------------------------
 
@@ -248,7 +247,7 @@ def test_a_module_may_be_part_of_a_pattern(lesson):
 
 
 def test_resnet18_is_fused(lesson):
-    model = settled(torchvision.models.resnet18())
+    model = settled(resnet18().model)
     fused = fused_right(lesson, model, torch.rand(2, 3, 64, 64), nodes=51)
     names = list(fused.state_dict())
     equal([name for name in names if "bn" in name or "running" in name], [])
@@ -313,3 +312,6 @@ def test_the_model_is_not_changed_and_shares_no_parameters(lesson):
     equal(shared, [], hint="fuse a copy")
     added = sorted(vars(model).keys() - names)
     equal(added, [], hint="trace a copy: a trace stores its constants on the model")
+
+
+prepare = fill_resnet18

@@ -42,8 +42,9 @@ def met_once(nodes: Iterable[Any]) -> list[Any]:
     """The nodes of an iteration; fail if one comes twice, since the loop would never end."""
     met: dict[Any, None] = {}
     for node in nodes:
-        again = f"{node} again, after {', '.join(map(str, met))}"
-        holds(node not in met, "an iteration visits each node once", got=again, hint=LINKS)
+        if node in met:
+            again = f"{node} again, after {', '.join(map(str, met))}"
+            holds(False, "an iteration visits each node once", got=again, hint=LINKS)
         met[node] = None
     return list(met)
 
@@ -187,8 +188,8 @@ class Editor:
         return self.chance.choice(list(self.graph.nodes))
 
     def argument(self, depth: int = 2) -> Any:
-        if not depth or self.chance.random() < 0.6:
-            return self.node() if self.chance.random() < 0.7 else self.chance.choice(CONSTANTS)
+        if not depth or self.chance.randrange(10) < 6:
+            return self.node() if self.chance.randrange(10) < 7 else self.chance.choice(CONSTANTS)
         parts = [self.argument(depth - 1) for _ in range(self.chance.randrange(4))]
         return self.chance.choice(CONTAINERS)(parts)
 
@@ -196,7 +197,7 @@ class Editor:
         return tuple(self.argument() for _ in range(self.chance.randrange(4)))
 
     def kwargs(self) -> dict[str, Any]:
-        return {key: self.argument() for key in self.chance.sample("abc", self.chance.randrange(2))}
+        return {key: self.argument() for key in "ab"[: self.chance.randrange(3)]}
 
     def create(self) -> str:
         node = self.node()
