@@ -36,10 +36,11 @@ class NotInvertibleError(RuntimeError):
 def invert(model: nn.Module | Function) -> GraphModule:  # step 5
     """Return the module that computes the input of ``model`` from its output.
 
-    Trace the model, find the chain, build its inverse. One thing can go wrong: a trace stores
-    constants as attributes of its root, and the model you are given mustn't change. A deep copy
-    would have other parameters than the model, and after a step of training it wouldn't be its
-    inverse any more. What shares parameters, and has attributes of its own?
+    Trace the model with a ``Tracer``, find the chain, build its inverse. The constants are then
+    attributes of ``tracer.root``, which is a new module if you trace a function, and otherwise the
+    module that you trace. But the model you are given mustn't change. A deep copy would have other
+    parameters than the model, and after a step of training it wouldn't be its inverse any more.
+    Which copy shares the parameters, and has attributes of its own?
 
     Args:
         model: A module or function of one input.
@@ -141,7 +142,8 @@ def solve(
 
     ``y = x - 2`` means ``x = y + 2``, but ``y = 2 - x`` means ``x = 2 - y``. So for the four
     operators, the place of the unknown decides which operator undoes it, and where the result goes.
-    A function of one operand has its inverse in the table of pairs.
+    A function of one operand has its inverse in the table of pairs; if it gets two, as in
+    ``logit(x, eps)``, nothing is known about it.
 
     Args:
         function: A function of one operand, or ``operator.add``, ``sub``, ``mul`` or ``truediv``.

@@ -79,7 +79,7 @@ def keeps_the_first_pair(lesson):
         lesson.INVERSES.setdefault(g, f)
 
 
-@wrong("test_a_graph_that_is_not_a_chain_is_refused", says="there was no error")
+@wrong("test_a_graph_that_is_not_a_chain_is_refused", says="one user of each value")
 def follows_the_first_user(lesson):
     """Goes from each value to a user, and doesn't ask whether there are others."""
 
@@ -100,7 +100,7 @@ def refuses_every_zero(lesson):
         original(self, value, operator.mul)
 
 
-@wrong("test_a_step_that_uses_its_input_twice_is_refused", says="there was no error")
+@wrong("test_a_step_that_uses_its_input_twice_is_refused", says="count the operands")
 def takes_the_first_operand_that_is_the_input(lesson):
     """Solves ``x * x`` for the first ``x``, as if the second were a constant."""
 

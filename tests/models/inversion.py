@@ -49,11 +49,11 @@ def refused(lesson, model: Callable, *names: str) -> str:
     return refused_by(lesson, lambda: lesson.invert(model), *names)
 
 
-def refused_by(lesson, attempt: Callable[[], object], *names: str) -> str:
+def refused_by(lesson, attempt: Callable[[], object], *names: str, hint: str = "") -> str:
     """Fail unless an attempt ends in ``NotInvertibleError`` with one of these names in it."""
     message = ""
-    hint = "refuse a step without a known inverse: a wrong answer is worse than none"
-    with refuses(lesson.NotInvertibleError, cause="there was no error", hint=hint):
+    hint = hint or "refuse what can't be undone: a wrong answer is worse than none"
+    with refuses(lesson.NotInvertibleError, hint=hint):
         try:
             attempt()
         except lesson.NotInvertibleError as error:
@@ -186,7 +186,7 @@ def unused(x, y):
 NO_CHAIN: Cases = {
     "a value used twice, then joined": (lambda x: x + torch.exp(x), ("x", "exp", "add")),
     "a value used for nothing besides": (lambda x: (torch.sin(x), torch.exp(x))[1], ("x", "sin")),
-    "an unused input": (unused, ("y", "output")),
+    "an unused input": (unused, ("x", "y", "output")),
     "two inputs": (lambda x, y: x + y, ("x", "y", "add")),
     "an output that is a tuple": (lambda x: (torch.exp(x),), ("output",)),
     "an output that is a constant": (lambda x: 3, ("output", "x")),
@@ -206,5 +206,6 @@ NO_STEP: Cases = {
     "a keyword that changes the meaning": (lambda x: torch.add(x, 2, alpha=0), ("add",)),
     "an operation in place": (lambda x: x.mul_(2), ("mul_",)),
     "a known function with more arguments": (lambda x: torch.logit(x, 0.4), ("logit",)),
+    "a known function with a keyword": (lambda x: torch.exp(x, out=torch.zeros(2)), ("exp",)),
     "a leaf module": (nn.Sequential(nn.Linear(2, 2)), ("_0", "0", "Linear")),
 }
