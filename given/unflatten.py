@@ -1,8 +1,8 @@
-"""What the lesson ``unflatten`` gives you: names of modules, facts about programs, checks."""
+"""What the lesson ``unflatten`` gives you: names, facts about programs and graphs, checks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -144,6 +144,43 @@ def _rank(node: Any, flat: Flat) -> int:
     return 2 if node.op != "placeholder" else int(node.name in flat.names)
 
 
+# --- do two calls do the same?
+
+
+def graph_key(graph: Any, map_arg: Callable[..., Any]) -> Hashable:
+    """Return a key for what a graph does: graphs that do the same thing have equal keys.
+
+    Such graphs agree node by node: in the operation, in the function, attribute or submodule, and
+    in the arguments. Names of nodes, of placeholders, and metadata don't count. But 1, 1.0 and True
+    are different arguments, although they are equal in Python: so arguments are compared as text.
+
+    Args:
+        graph: Any graph.
+        map_arg: Replaces the nodes in arguments, as ``map_arg`` of the lesson ``graph`` does.
+
+    >>> import torch
+    >>> from torch.fx.node import map_arg
+    >>> one, other = torch.fx.symbolic_trace(nn.ReLU()), torch.fx.symbolic_trace(nn.ReLU())
+    >>> graph_key(one.graph, map_arg) == graph_key(other.graph, map_arg)
+    True
+    """
+    numbers = {node: _Result(number) for number, node in enumerate(graph.nodes)}
+    return tuple(
+        (
+            node.op,
+            None if node.op == "placeholder" else node.target,
+            repr(map_arg((node.args, node.kwargs), numbers.__getitem__)),
+        )
+        for node in graph.nodes
+    )
+
+
+class _Result(NamedTuple):
+    """The result of the node with this number: as text, it differs from the number."""
+
+    number: int
+
+
 # --- what a tree owns and takes
 
 
@@ -175,6 +212,26 @@ def register(module: nn.Module, name: str, attribute: Attribute) -> None:
         module.register_buffer(name, attribute.value, persistent=attribute.is_saved)
     else:
         setattr(module, name, attribute.value)
+
+
+def input_leaves(
+    args: Any, kwargs: dict[str, Any], in_spec: pytree.TreeSpec
+) -> list[tuple[pytree.KeyPath, Any]]:
+    """Return the leaves of the arguments with their paths, as pairs of path and leaf.
+
+    Keywords may come in any order.
+
+    Raises:
+        TypeError: The structure of the arguments isn't ``in_spec``.
+        ValueError: A keyword is missing, or the program doesn't have it.
+    """
+    leaves, given = pytree.tree_flatten_with_path((args, in_order(kwargs, in_spec)))
+    if given != in_spec:
+        raise TypeError(
+            f"the arguments have the structure {given}, but the program was exported for "
+            f"{in_spec}; call it like the eager model"
+        )
+    return leaves
 
 
 def in_order(kwargs: dict[str, Any], in_spec: pytree.TreeSpec) -> dict[str, Any]:

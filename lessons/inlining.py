@@ -84,7 +84,7 @@ class CallRecorder(Tracer):
         Raises:
             TraceError: The callee raised an ``Exception``, usually because it needs the value of a
                 proxy. The message contains the callee (a function's name, a module's class), the
-                node, and the error.
+                node, and the error with its class: of ``KeyError('x')``, the text is only ``'x'``.
         """
         raise NotImplementedError("inlining: CallRecorder.record_call")
 
@@ -218,6 +218,8 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 4
 
 def inline_all(gm: GraphModule) -> GraphModule:  # step 5
     """Replace every call of every submodule, all the way down.
+
+    If one of the callees raises an error, the graph is left unchanged.
 
     Returns:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.

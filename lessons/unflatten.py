@@ -8,6 +8,7 @@ inlining, run backwards.
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ from given.unflatten import (
     Level,
     check_inputs,
     flat_of,
-    in_order,
+    graph_key,
+    input_leaves,
     is_below,
     levels_of,
     reading_state,
@@ -33,7 +35,7 @@ from given.unflatten import (
     relative_to,
 )
 
-from .graph import Graph, Node
+from .graph import Graph, Node, map_arg
 from .split_module import Partition, build_graph
 
 
@@ -58,7 +60,8 @@ def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
     tree = UnflattenedModule(outliner, flat)
     modules = make_modules(tree, outliner.calls)
     refuse_taken(modules, [*flat.paths, *flat.state])
-    attach(modules, copied(flat.state), flat.paths)
+    state = copy.deepcopy(dict(flat.state))  # one copy of all: tied tensors stay tied
+    attach(modules, state, flat.paths)
     for name in ["", *outliner.calls]:
         modules[name].finalize()
     return tree
@@ -129,21 +132,6 @@ def all_names(state: Mapping[str, Attribute]) -> dict[str, list[str]]:  # step 2
     raise NotImplementedError("unflatten: all_names")
 
 
-def graph_key(graph: Graph) -> Hashable:  # step 4
-    """Return a key for what a graph does: graphs that do the same thing have equal keys.
-
-    Such graphs agree node by node: in the operation, in the function, attribute or submodule, and
-    in the arguments. Names of nodes, of placeholders, and metadata don't count. But 1, 1.0 and True
-    are different arguments, although they are equal in Python.
-
-    >>> import torch
-    >>> one, other = torch.fx.symbolic_trace(nn.ReLU()), torch.fx.symbolic_trace(nn.ReLU())
-    >>> graph_key(one.graph) == graph_key(other.graph)
-    True
-    """
-    raise NotImplementedError("unflatten: graph_key")
-
-
 class Outliner:
     """Takes the calls of modules out of a flat graph, one by one.
 
@@ -187,8 +175,9 @@ class Outliner:
 
         Each has its ``level``, the path of the module as its ``name``, and its ``nodes``.
 
-        The root has depth 0, and the modules that it calls have depth 1. A call has all nodes that
-        were recorded in it, those of its callees too, if they are still in ``graph``.
+        The calls that the root makes have depth 1, and the calls that these make have depth 2. A
+        call has all nodes that were recorded in it, those of its callees too, if they are still in
+        ``graph``.
 
         The nodes of a call are neighbours, because a module's operations are recorded while it
         runs. Two calls of one module have different numbers, so their levels differ. If a pass put
@@ -246,15 +235,18 @@ class Outliner:
         """
         raise NotImplementedError("unflatten: Outliner.replace")
 
-    def name_of(self, call: ModuleCall) -> str:  # step 4
+    def name_of(self, call: ModuleCall) -> str:  # given
         """Return the name of the module that runs a call.
 
-        If an earlier call of the module does the same, its module runs this call, too: in
-        ``bodies``, look for the ``graph_key`` of the call's graph. If there isn't one, note the
-        call in ``calls`` and its key in ``bodies`` under a new name: the first body of a module has
-        the path as its name, the next ``path@1``, then ``path@2``, and so on.
+        An earlier call of the module that does the same has the same name. Other calls are noted in
+        ``calls``, under a new name: the first body of a module has the path as its name, the next
+        ``path@1``, then ``path@2``, and so on.
         """
-        raise NotImplementedError("unflatten: Outliner.name_of")
+        bodies = self.bodies[call.level.path]
+        new = f"{call.level.path}@{len(bodies)}" if bodies else call.level.path
+        name = bodies.setdefault(graph_key(call.graph, map_arg), new)
+        self.calls.setdefault(name, call)
+        return name
 
 
 class InterpreterModule(nn.Module):
@@ -296,7 +288,7 @@ class InterpreterModule(nn.Module):
         parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in self.arg_names]
         self._signature = Signature(parameters)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 5
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 4
         """Run the graph with a value for each placeholder, passed by position or by name.
 
         Submodules and state come from ``self._owner``.
@@ -318,30 +310,18 @@ class UnflattenedModule(InterpreterModule):
         self.in_spec, self.out_spec = flat.in_spec, flat.out_spec
         self.range_constraints = flat.ranges
 
-    def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:  # step 5
-        """Return the leaves of the arguments with their paths, as pairs of path and leaf.
-
-        ``tree_flatten_with_path`` of ``torch.utils._pytree`` returns them and the structure.
-        Keywords may come in any order: ``in_order`` sorts them.
-
-        Raises:
-            TypeError: The structure of the arguments isn't ``in_spec``.
-            ValueError: A keyword argument that the program doesn't have, or that is missing.
-        """
-        raise NotImplementedError("unflatten: UnflattenedModule.input_leaves")
-
     def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:  # given
         """Return the leaves of the arguments, and refuse those that the program can't take."""
-        leaves = self.input_leaves(args, kwargs)
+        leaves = input_leaves(args, kwargs, self.in_spec)
         check_inputs(self.graph, leaves, self.range_constraints)
         return [leaf for _, leaf in leaves]
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 5
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 4
         """Run the graph on ``flat_inputs``, and give the result the structure ``out_spec``."""
         raise NotImplementedError("unflatten: UnflattenedModule.forward")
 
 
-def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, Any]:  # step 6
+def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, Any]:  # step 5
     """Return the tree under the name ``""``, and a module for each call under the call's name.
 
     The module at ``path`` owns the state. ``path@1`` runs another graph on the same state, so the
@@ -350,21 +330,7 @@ def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, 
     raise NotImplementedError("unflatten: make_modules")
 
 
-def copied(state: Mapping[str, Attribute]) -> dict[str, Attribute]:  # step 6
-    """Return the state with a copy of each tensor: training the tree doesn't change the program.
-
-    A tensor with two names remains one tensor, and ``requires_grad`` is kept. What isn't a tensor
-    may be copied or not.
-
-    >>> weight = nn.Linear(2, 2).weight
-    >>> state = copied({name: Attribute("parameter", weight) for name in ("first", "second")})
-    >>> state["first"].value is state["second"].value, state["first"].value is weight
-    (True, False)
-    """
-    raise NotImplementedError("unflatten: copied")
-
-
-def attach(  # step 6
+def attach(  # step 5
     modules: dict[str, Any], state: Mapping[str, Attribute], paths: Iterable[str]
 ) -> None:
     """Register all modules and all state below the tree, ``modules[""]``.

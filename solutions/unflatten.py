@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from itertools import accumulate, groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 from torch.export import ExportedProgram
@@ -27,7 +27,8 @@ from given.unflatten import (
     Level,
     check_inputs,
     flat_of,
-    in_order,
+    graph_key,
+    input_leaves,
     is_below,
     levels_of,
     reading_state,
@@ -63,7 +64,8 @@ def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
     tree = UnflattenedModule(outliner, flat)
     modules = make_modules(tree, outliner.calls)
     refuse_taken(modules, [*flat.paths, *flat.state])
-    attach(modules, copied(flat.state), flat.paths)
+    state = copy.deepcopy(dict(flat.state))  # one copy of all: tied tensors stay tied
+    attach(modules, state, flat.paths)
     for name in ["", *outliner.calls]:
         modules[name].finalize()
     return tree
@@ -160,39 +162,7 @@ def all_names(state: Mapping[str, Attribute]) -> dict[str, list[str]]:  # step 2
     return {name: names[id(attribute.value)] for name, attribute in state.items()}
 
 
-# --- step 4: do two calls do the same?
-
-
-def graph_key(graph: Graph) -> Hashable:  # step 4
-    """Return a key for what a graph does: graphs that do the same thing have equal keys.
-
-    Such graphs agree node by node: in the operation, in the function, attribute or submodule, and
-    in the arguments. Names of nodes, of placeholders, and metadata don't count. But 1, 1.0 and True
-    are different arguments, although they are equal in Python.
-
-    >>> import torch
-    >>> one, other = torch.fx.symbolic_trace(nn.ReLU()), torch.fx.symbolic_trace(nn.ReLU())
-    >>> graph_key(one.graph) == graph_key(other.graph)
-    True
-    """
-    numbers = {node: _Result(number) for number, node in enumerate(graph.nodes)}
-    return tuple(
-        (
-            node.op,
-            None if node.op == "placeholder" else node.target,
-            repr(map_arg((node.args, node.kwargs), numbers.__getitem__)),
-        )
-        for node in graph.nodes
-    )
-
-
-class _Result(NamedTuple):
-    """The result of the node with this number."""
-
-    number: int
-
-
-# --- steps 1 to 4: one call after the other
+# --- steps 1 to 3: one call after the other
 
 
 class Outliner:
@@ -238,8 +208,9 @@ class Outliner:
 
         Each has its ``level``, the path of the module as its ``name``, and its ``nodes``.
 
-        The root has depth 0, and the modules that it calls have depth 1. A call has all nodes that
-        were recorded in it, those of its callees too, if they are still in ``graph``.
+        The calls that the root makes have depth 1, and the calls that these make have depth 2. A
+        call has all nodes that were recorded in it, those of its callees too, if they are still in
+        ``graph``.
 
         The nodes of a call are neighbours, because a module's operations are recorded while it
         runs. Two calls of one module have different numbers, so their levels differ. If a pass put
@@ -325,22 +296,21 @@ class Outliner:
             self.graph.erase_node(each)
         return node
 
-    def name_of(self, call: ModuleCall) -> str:  # step 4
+    def name_of(self, call: ModuleCall) -> str:  # given
         """Return the name of the module that runs a call.
 
-        If an earlier call of the module does the same, its module runs this call, too: in
-        ``bodies``, look for the ``graph_key`` of the call's graph. If there isn't one, note the
-        call in ``calls`` and its key in ``bodies`` under a new name: the first body of a module has
-        the path as its name, the next ``path@1``, then ``path@2``, and so on.
+        An earlier call of the module that does the same has the same name. Other calls are noted in
+        ``calls``, under a new name: the first body of a module has the path as its name, the next
+        ``path@1``, then ``path@2``, and so on.
         """
-        names = self.bodies[call.level.path]
-        new = f"{call.level.path}@{len(names)}" if names else call.level.path
-        name = names.setdefault(graph_key(call.graph), new)
+        bodies = self.bodies[call.level.path]
+        new = f"{call.level.path}@{len(bodies)}" if bodies else call.level.path
+        name = bodies.setdefault(graph_key(call.graph, map_arg), new)
         self.calls.setdefault(name, call)
         return name
 
 
-# --- step 5: modules that run a graph
+# --- step 4: modules that run a graph
 
 
 class InterpreterModule(nn.Module):
@@ -382,7 +352,7 @@ class InterpreterModule(nn.Module):
         parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in self.arg_names]
         self._signature = Signature(parameters)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 5
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 4
         """Run the graph with a value for each placeholder, passed by position or by name.
 
         Submodules and state come from ``self._owner``.
@@ -405,40 +375,22 @@ class UnflattenedModule(InterpreterModule):
         self.in_spec, self.out_spec = flat.in_spec, flat.out_spec
         self.range_constraints = flat.ranges
 
-    def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:  # step 5
-        """Return the leaves of the arguments with their paths, as pairs of path and leaf.
-
-        ``tree_flatten_with_path`` of ``torch.utils._pytree`` returns them and the structure.
-        Keywords may come in any order: ``in_order`` sorts them.
-
-        Raises:
-            TypeError: The structure of the arguments isn't ``in_spec``.
-            ValueError: A keyword argument that the program doesn't have, or that is missing.
-        """
-        leaves, given = pytree.tree_flatten_with_path((args, in_order(kwargs, self.in_spec)))
-        if given != self.in_spec:
-            raise TypeError(
-                f"the arguments have the structure {given}, but the program was exported for "
-                f"{self.in_spec}; call it like the eager model"
-            )
-        return leaves
-
     def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:  # given
         """Return the leaves of the arguments, and refuse those that the program can't take."""
-        leaves = self.input_leaves(args, kwargs)
+        leaves = input_leaves(args, kwargs, self.in_spec)
         check_inputs(self.graph, leaves, self.range_constraints)
         return [leaf for _, leaf in leaves]
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 5
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 4
         """Run the graph on ``flat_inputs``, and give the result the structure ``out_spec``."""
         result = super().forward(*self.flat_inputs(args, kwargs))
         return pytree.tree_unflatten(result, self.out_spec)
 
 
-# --- step 6: the eager model's tree
+# --- step 5: the eager model's tree
 
 
-def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, Any]:  # step 6
+def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, Any]:  # step 5
     """Return the tree under the name ``""``, and a module for each call under the call's name.
 
     The module at ``path`` owns the state. ``path@1`` runs another graph on the same state, so the
@@ -451,21 +403,7 @@ def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, 
     return modules
 
 
-def copied(state: Mapping[str, Attribute]) -> dict[str, Attribute]:  # step 6
-    """Return the state with a copy of each tensor: training the tree doesn't change the program.
-
-    A tensor with two names remains one tensor, and ``requires_grad`` is kept. What isn't a tensor
-    may be copied or not.
-
-    >>> weight = nn.Linear(2, 2).weight
-    >>> state = copied({name: Attribute("parameter", weight) for name in ("first", "second")})
-    >>> state["first"].value is state["second"].value, state["first"].value is weight
-    (True, False)
-    """
-    return copy.deepcopy(dict(state))
-
-
-def attach(  # step 6
+def attach(  # step 5
     modules: dict[str, Any], state: Mapping[str, Attribute], paths: Iterable[str]
 ) -> None:
     """Register all modules and all state below the tree, ``modules[""]``.

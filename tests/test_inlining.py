@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections import OrderedDict
 
@@ -16,6 +17,7 @@ from tests.models.inlining import (
     BATCH,
     NUMBERS_HINT,
     RESULTS,
+    Checked,
     Parent,
     Runs,
     Stateful,
@@ -41,14 +43,15 @@ LEFT = (bool, "some calls of the target are left")
 
 
 def test_the_result_takes_the_place_of_the_call_in_all_its_users(lesson):
-    graph = symbolic_trace(lambda x: torch.cat([torch.exp(x), x]).add(other=torch.exp(x))).graph
-    x, exp, cat, again, add, _ = graph.nodes
+    function = lambda x: torch.cat([e := torch.exp(x), e[0]]).add(other=torch.exp(x))
+    graph = symbolic_trace(function).graph
+    x, exp, item, cat, again, add, _ = graph.nodes
     lesson.replace(exp, x)
-    lesson.replace(again, 7)
+    lesson.replace(again, None)
     equal(
-        [[*graph.nodes][1:-1], str(cat.args), str(add.kwargs)],
-        [[cat, add], "([x, x],)", "{'other': 7}"],
-        cause=(lambda got: len(got[0]) > 2, "the call is still there"),
+        [[*graph.nodes][1:-1], str(item.args), str(cat.args), str(add.kwargs)],
+        [[item, cat, add], "(x, 0)", "([x, getitem],)", "{'other': None}"],
+        cause=(lambda got: len(got[0]) > 3, "the call is still there"),
         hint="`map_arg` looks inside lists and keyword arguments; then erase the call",
     )
 
@@ -56,10 +59,10 @@ def test_the_result_takes_the_place_of_the_call_in_all_its_users(lesson):
 def test_users_that_index_a_known_result_are_replaced_with_the_element(lesson):
     graph = symbolic_trace(lambda x: torch.exp(torch.sort(x)[0][1])).graph
     x, sort, *_, exp, _ = graph.nodes
-    lesson.replace(sort, ((x, 5), None))
+    lesson.replace(sort, ((x, 0), None))
     equal(
         [[*graph.nodes][:-1], exp.args],
-        [[x, exp], (5,)],
+        [[x, exp], (0,)],
         cause=(lambda got: len(got[0]) > 2, "a `getitem` is left, although its value is known"),
         hint="replace the `getitem` itself, with the element",
     )
@@ -88,9 +91,9 @@ def test_the_operations_are_added_before_the_node(lesson):
 
 
 def test_all_calls_are_recorded_in_order(lesson):
-    gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(x))
-    results = recorder_of(lesson, gm, exp=lambda x: 2**x, log=lambda x: (x, 5)).record()
-    equal(results, [node_of(gm, "pow_1"), (node_of(gm, "x"), 5)])
+    gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(input=x))
+    results = recorder_of(lesson, gm, exp=lambda x: 2**x, log=lambda input: (-input, 5)).record()
+    equal(results, [node_of(gm, "pow_1"), (node_of(gm, "neg"), 5)])
 
 
 def test_after_an_error_nothing_that_was_recorded_is_left(lesson):
@@ -102,13 +105,41 @@ def test_after_an_error_nothing_that_was_recorded_is_left(lesson):
     equal([*gm.graph.nodes], before, hint="erase the new nodes, users first")
 
 
-def test_a_norm_layer_does_not_check_a_proxy(lesson):
-    gm = symbolic_trace(nn.Sequential(nn.BatchNorm1d(4)).eval())
-    results = lesson.CallRecorder(gm, lesson.module_calls(gm), lambda module: False).record()
+def test_a_module_is_a_leaf_if_both_the_caller_and_the_tracer_say_so(lesson):
+    may_be = lambda module: not isinstance(module, nn.ReLU)
+    recorder = lesson.CallRecorder(symbolic_trace(lambda x: x), [], may_be)
+    layers = nn.Linear(1, 1), nn.Sequential(), nn.ReLU()
+    equal([recorder.is_leaf_module(each, "0") for each in layers], [True, False, False])
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d(4).eval(), Checked(torch.relu)], ids=type)
+def test_a_layer_does_not_check_a_proxy(lesson, layer):
+    gm = traced(nn.Sequential(layer))
+    (result,) = lesson.CallRecorder(gm, lesson.module_calls(gm), lambda module: False).record()
     equal(
-        [each.target for each in results],
-        [torch.nn.functional.batch_norm],
+        result.target,
+        torch.relu if isinstance(layer, Checked) else torch.nn.functional.batch_norm,
         hint="`is_leaf_module` asks `self.is_leaf`; `call_module` disables `_check_input_dim`",
+    )
+
+
+@pytest.mark.parametrize("compute", [torch.relu, branches])
+def test_afterwards_a_layer_has_its_own_check_again(lesson, compute):
+    layer, own = Checked(compute), None
+    if compute is branches:  # it can't be recorded, and has a check of its own
+        own = layer._check_input_dim = lambda x: None
+    gm = traced(nn.Sequential(layer))
+    with contextlib.suppress(ValueError):
+        lesson.CallRecorder(gm, lesson.module_calls(gm), lambda module: False).record()
+    equal(
+        vars(layer).get("_check_input_dim"),
+        own,
+        cause=[
+            (own is None, "the layer is left with an attribute that only its class had"),
+            (lambda found: found is None, "the attribute that the layer had was deleted"),
+            (bool, "after an error, the check is still disabled"),
+        ],
+        hint="`mock.patch.object` restores what was there, also after an error",
     )
 
 
@@ -160,11 +191,9 @@ def test_an_error_names_the_function_the_node_and_what_was_raised(lesson):
         return x * {}["factor"]
 
     _, gm = parent_of(nn.ReLU())
-    with refuses(ValueError, "missing", "child", "KeyError", "factor"):
+    hint = "`{error!r}` contains the class of the error, `{error}` only its message"
+    with refuses(ValueError, "missing", "child", "KeyError", "factor", hint=hint):
         lesson.inline_function(gm, node_of(gm, "child"), missing)
-
-
-# --- step 4: inline_module, every call of one target ----------------------------------------------
 
 
 def test_the_function_may_read_parameters_and_call_submodules(lesson):
@@ -184,6 +213,9 @@ def test_the_function_may_read_parameters_and_call_submodules(lesson):
     same_as(gm, model, X)
 
 
+# --- step 4: inline_module, every call of one target ----------------------------------------------
+
+
 def test_relu_is_replaced_by_the_function_it_calls(lesson):
     model, gm = parent_of(nn.ReLU())
     graph, add = gm.graph, node_of(gm, "add")
@@ -191,8 +223,10 @@ def test_relu_is_replaced_by_the_function_it_calls(lesson):
     equal(
         [node.name for node in gm.graph.nodes],
         ["x", "relu", "add", "output"],
-        cause=(lambda names: "child" in names, "the call is still there"),
-        hint="erase the call once its users have the result",
+        cause=[
+            (lambda names: "child" in names, "the call is still there"),
+            (lambda names: "child_1" in names, "the callee was recorded as a leaf: a call again"),
+        ],
     )
     holds(gm.graph is graph, "the same graph, edited")
     holds(node_of(gm, "add") is add, "the very node", hint="record into the existing graph")
@@ -263,7 +297,10 @@ def test_leaves_inside_the_callee_stay_calls_under_their_full_path(lesson):
     equal(
         targets(gm.graph),
         ["child.0", "child.1.0", "child.1.1"],
-        cause=(lambda found: len(found) < 3, "the callee was inlined deeper than one level"),
+        cause=[
+            (lambda found: "child.1" in found, "a module stayed a call, though it isn't a leaf"),
+            (lambda found: len(found) < 3, "the callee was inlined deeper than one level"),
+        ],
         hint="`Tracer` decides about leaves inside the callee; paths begin at the root",
     )
     same_as(gm, model, X)
@@ -289,7 +326,9 @@ def test_a_result_of_any_kind_is_replaced(lesson, case):
 
 
 @pytest.mark.parametrize(
-    ("result", "index"), [(tuple, 1), (tuple, -2), (dict, "plus")], ids=["1", "-2", "plus"]
+    ("result", "index"),
+    [(tuple, 1), (tuple, -2), (tuple, slice(1, None)), (dict, "plus")],
+    ids=["1", "-2", "1:", "plus"],
 )
 def test_indexing_a_known_result_leaves_no_node(lesson, result, index):
     model = picks(result, index)
@@ -333,14 +372,6 @@ def test_batch_norm_in_training_still_counts_batches(lesson):
     equal(int(model[0].num_batches_tracked), 2, hint=hint)
 
 
-def test_batch_norm_still_checks_its_input_afterwards(lesson):
-    model, gm = batch_norm(training=False)
-    lesson.inline_module(gm, "0")
-    hint = "disable it in a context manager, and restore it in its `finally`"
-    with refuses(ValueError, "2D or 3D", cause="the check is still disabled", hint=hint):
-        model[0](torch.rand(2, 4, 1, 1))
-
-
 def test_batch_norm_that_needs_the_number_itself_is_refused(lesson):
     model, gm = batch_norm(training=True, momentum=None)
     with refuses(ValueError, "BatchNorm1d"):
@@ -367,10 +398,13 @@ def test_after_an_interruption_the_graph_is_as_before(lesson):
     equal(
         [*gm.graph.nodes],
         before,
-        cause=(
-            lambda nodes: len(nodes) > len(before),
-            "nodes that were recorded before the error are still in the graph",
-        ),
+        cause=[
+            (
+                lambda nodes: not {*before} <= {*nodes},
+                "a call was replaced before all of them were recorded",
+            ),
+            (bool, "nodes that were recorded before the error are still in the graph"),
+        ],
         hint="record all results first, erase the new nodes on any error, replace calls last",
     )
 

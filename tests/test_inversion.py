@@ -194,7 +194,7 @@ def test_a_zero_that_is_a_term_is_fine(lesson, inverse, zero):
     builder_for(lesson, seed_example).check_constant(zero, inverse)
 
 
-# --- step 5: undo one step ------------------------------------------------------------------------
+# --- step 5: undo the steps -----------------------------------------------------------------------
 
 
 def test_a_step_has_a_function_and_operands(lesson):
@@ -233,9 +233,6 @@ def test_the_steps_are_undone_from_the_last_to_the_first(lesson):
     )
     hint = "begin with the step whose result the output node returns"
     equal(steps, ["log", "arctan"], cause=forwards, hint=hint)
-
-
-# --- the whole: the example -----------------------------------------------------------------------
 
 
 def test_the_example_prints_the_code_of_its_inverse(lesson):

@@ -16,7 +16,6 @@ from tests import random_models
 from tests.models.unflatten import (
     ALIASES,
     BATCH,
-    DIFFERENT,
     PREPARED,
     QUICK,
     REAL,
@@ -318,73 +317,29 @@ def test_a_graph_of_calls_runs_on_the_eager_models_own_modules(lesson, model):
     )
 
 
-# --- step 4: graph_key and name_of ----------------------------------------------------------------
-def test_equal_graphs_have_equal_keys(lesson):
-    one, other = torch.fx.Graph(), torch.fx.Graph()
-    one.output(one.call_function(torch.add, (one.placeholder("x"), 1)))
-    other.output(other.call_function(torch.add, (other.placeholder("y"), 1), name="renamed"))
-    holds(
-        lesson.graph_key(one) == lesson.graph_key(other),
-        "equal keys for graphs that differ only in names",
-        got=[lesson.graph_key(one), lesson.graph_key(other)],
-        hint="replace nodes with numbers: names of nodes and of placeholders don't count",
-    )
-
-
-def test_a_child_that_is_called_is_not_one_that_is_read(lesson):
-    called, read = torch.fx.Graph(), torch.fx.Graph()
-    called.output(called.create_node("call_module", "child"))
-    read.output(read.create_node("get_attr", "child"))
-    holds(
-        lesson.graph_key(called) != lesson.graph_key(read),
-        "different keys: the operation counts",
-        got=lesson.graph_key(read),
-    )
-
-
-@pytest.mark.parametrize("model", DIFFERENT.values(), ids=DIFFERENT)
-def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
-    outliner = outlined(lesson, program_of(model, torch.arange(6).reshape(2, 3)))
-    outliner.take_out_all()
-    equal(
-        [name for name in outliner.calls if "." not in name],
-        ["follows", "follows@1"],
-        hint="compare the text of everything: 1 == 1.0, and node 0 isn't the number 0",
-    )
-
-
-def test_calls_that_do_the_same_share_a_name(lesson):
-    outliner = outlined(lesson, program_of(called_twice, x()))
-    outliner.take_out_all()
-    equal(
-        [[*outliner.calls], [node.target for node in outliner.graph.find_nodes(op="call_module")]],
-        [["block.linear", "block"], ["block", "block"]],
-        cause=(lambda got: "@" in str(got), "every call has a name of its own"),
-        hint="look the key up among those of the module, and keep the first call that has it",
-    )
-    later = (is_value(1), "`calls` has the second call: keep the first, which has the same body")
-    equal(outliner.calls["block"].level.call, 0, cause=later)
-
-
-@pytest.mark.parametrize("model", [called_differently, called_alike_in_the_end])
-def test_calls_that_do_different_things_have_different_names(lesson, model):
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (called_twice, ["block", "block"]),
+        (called_differently, ["branch", "branch@1", "branch"]),
+        (called_alike_in_the_end, ["branch", "branch", "branch@1", "branch@1"]),
+    ],
+)
+def test_calls_that_do_the_same_share_a_module(lesson, model, expected):
     outliner = outlined(lesson, program_of(model, x()))
     outliner.take_out_all()
     equal(
-        [name for name in outliner.calls if "." not in name],
-        ["branch", "branch@1"],
-        cause=[
-            (is_value(["branch", "branch@2"]), "bodies are numbered, not calls: `branch@1`"),
-            (lambda got: "branch@2" in got, "the last call does what an earlier one does"),
-        ],
-        hint="look for an equal one among all bodies of the module, not just the first or last",
+        [node.target for node in outliner.graph.find_nodes(op="call_module")],
+        expected,
+        cause=(
+            lambda got: "@" in str(expected) and "@" not in str(got),
+            "each node calls the module at the call's path",
+        ),
+        hint="the target is `name`: `name_of` gives it to calls of which the graphs do the same",
     )
-    called = [str(node.target) for node in outliner.graph.find_nodes(op="call_module")]
-    again = called[0] if model is called_differently else called[-2]
-    equal(called[-1], again, hint="the last call runs the body of the one that does the same")
 
 
-# --- step 5: InterpreterModule and UnflattenedModule ----------------------------------------------
+# --- step 4: InterpreterModule and UnflattenedModule ----------------------------------------------
 def test_a_module_runs_its_graph(lesson):
     module = subtraction(lesson)
     same_numbers(
@@ -413,23 +368,13 @@ def test_a_module_reads_from_its_owner(lesson):
     if "owner" not in inspect.signature(lesson.InterpreterModule).parameters:
         pytest.skip("in torch a module owns what it reads")
     module = lesson.InterpreterModule(graph, owner=owner)
+    module.bias = None  # not what the graph reads
     module.finalize()
     holds(
         module() is owner.bias and graph.owning_module is owner,
         "the bias of the owner, which is also the graph's `owning_module`",
         got=module(),
         hint="interpret the graph with `self._owner` as its root",
-    )
-
-
-def test_the_root_flattens_its_arguments(lesson):
-    kwargs = {"left": x(3), "right": x(3) + 1}
-    root = root_of(lesson, program_of(Keywords, x(3), kwargs=kwargs))
-    given = {"right": kwargs["right"], "left": kwargs["left"]}
-    same_numbers(
-        [leaf for _, leaf in root.input_leaves((x(3),), given)],
-        [x(3), x(3), x(3) + 1],
-        hint="put the keywords into the order of `in_spec` before you flatten them",
     )
 
 
@@ -443,13 +388,13 @@ def test_the_root_runs_its_graph_on_the_leaves(lesson):
     args, kwargs = (x(3),), {"left": x(3), "right": x(3) + 1}
     root = root_of(lesson, program_of(Keywords, x(3), kwargs=kwargs))
     same_numbers(
-        root(*args, **kwargs),
-        Keywords()(*args, **kwargs),
+        [root(*args, **kwargs), root(*args, right=kwargs["right"], left=kwargs["left"])],
+        [Keywords()(*args, **kwargs)] * 2,
         hint="run the graph on flat_inputs, and give the result the structure of out_spec",
     )
 
 
-# --- step 6: make_modules, copied and attach ------------------------------------------------------
+# --- step 5: make_modules and attach --------------------------------------------------------------
 def test_every_body_has_a_module(lesson):
     outliner = outlined(lesson, program_of(called_differently, x()))
     outliner.take_out_all()
@@ -467,49 +412,6 @@ def test_every_body_has_a_module(lesson):
         hint="the owner of `path@1` is the module at `path`, which was made before",
     )
     equal(later.type_name(), "tests.models.unflatten.Branch", hint="`call.level.type_name`")
-
-
-def test_two_names_of_one_tensor_hold_one_copy(lesson):
-    state = lesson.copied(flat_of(program_of(Aliased, x())).state)
-    for first, second in ALIASES:
-        holds(
-            state[first].value is state[second].value,
-            f"`{first}` and `{second}` hold the same tensor",
-            got="two tensors",
-            cause=(True, "every name has a separate copy"),
-            hint="remember each copy by the `id` of its original",
-        )
-
-
-def test_the_copies_share_no_memory_with_the_program(lesson):
-    originals = flat_of(program_of(Aliased, x())).state
-    shared = [
-        name
-        for name, copy in lesson.copied(originals).items()
-        if copy.value.untyped_storage().data_ptr()
-        == originals[name].value.untyped_storage().data_ptr()
-    ]
-    equal(
-        shared,
-        [],
-        cause=(bool, "these tensors are the program's: training the tree would change it"),
-        hint="copy every tensor, even one that the graph never uses",
-    )
-
-
-def test_everything_else_about_state_is_kept(lesson):
-    def facts(some):
-        return [
-            (name, each.kind, each.is_saved, each.value.requires_grad)
-            for name, each in some.items()
-        ]
-
-    state = flat_of(without_unused_specs(program_of(Owner, x()))).state
-    equal(
-        facts(lesson.copied(state)),
-        facts(state),
-        hint="keep order and kinds; a new `nn.Parameter` requires gradients unless told otherwise",
-    )
 
 
 def test_modules_are_where_the_eager_model_has_them(lesson):
@@ -568,6 +470,34 @@ def test_the_program_isnt_changed(lesson, **options):
     lesson.unflatten(program)(x())
     edited = (lambda got: got[0] != graph, "the program's graph was edited")
     equal(facts(), before, cause=edited, hint="work on a copy of the graph, and of every tensor")
+
+
+def test_the_tree_has_copies_of_all_tensors(lesson):
+    program = program_of(Aliased, x())
+    tree, originals = lesson.unflatten(program), flat_of(program).state
+    shared = [
+        name
+        for name, each in originals.items()
+        if getattr(tree, name).untyped_storage().data_ptr()
+        == each.value.untyped_storage().data_ptr()
+    ]
+    equal(shared, [], cause=(bool, "training the tree would change the program"))
+    for first, second in ALIASES[:2]:  # torch copies a constant for each name
+        one = getattr(tree, first) is getattr(tree, second)
+        holds(one, f"`{first}` and `{second}` are one tensor", got="two tensors")
+
+
+def test_state_is_what_it_was_in_the_eager_model(lesson):
+    def facts(module):
+        parameters = {name: each.requires_grad for name, each in module.named_parameters()}
+        return parameters, sorted(dict(module.named_buffers())), [*module.state_dict()]
+
+    model, program = exported(Owner, x())
+    equal(
+        facts(lesson.unflatten(without_unused_specs(program))),
+        facts(model),
+        hint="`register` each value as it is: a new `nn.Parameter` would require gradients",
+    )
 
 
 def test_batch_norm_updates_its_statistics(lesson, functional=False):

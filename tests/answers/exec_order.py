@@ -179,7 +179,7 @@ def takes_nodes_for_proxies(lesson):
 
 @wrong(
     "test_the_record_equals_torchs",
-    says="even if it was used before",
+    says="even if they were used before",
     never="an operation in the running module's list",
 )
 def notes_the_first_use_only(lesson):

@@ -80,7 +80,10 @@ def reads_buffers_as_tensors(lesson):
     lesson.CallRecorder.proxy_buffer_attributes = False
 
 
-@wrong("test_batch_norm_still_checks_its_input_afterwards", says="disable it in a context manager")
+@wrong(
+    "test_afterwards_a_layer_has_its_own_check_again",
+    says="is left with an attribute that only its class had",
+)
 def leaves_the_check_off(lesson):
     """Disables the norm layers' check forever."""
 

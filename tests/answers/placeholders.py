@@ -90,7 +90,7 @@ def the_first_parameter_is_always_self(lesson):
         return others
 
 
-@wrong("test_forward_without_self_is_refused", says="`forward(*args)` was taken")
+@wrong("test_forward_without_self_is_refused", says="`forward(*inputs)` was taken")
 def forward_without_self_is_not_noticed(lesson):
     """Drops the first parameter without a look at it, even ``*args``."""
 
@@ -148,7 +148,7 @@ def the_arguments_are_nodes(lesson):
         return original(self, parameter).node
 
 
-@wrong("test_a_default_is_kept", says="taken for no default (`if default:`)")
+@wrong("test_a_default_is_kept", says="None or false was taken for no default")
 def a_false_default_is_no_default(lesson):
     """Asks ``if default``, which is false for 0 and None too."""
 

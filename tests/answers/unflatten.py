@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from itertools import groupby
 
 from torch.utils import _pytree as pytree
 
+from given.unflatten import levels_of
 from tests.suite.answers import around, on, right, wrong
 
 # --- which call?
@@ -22,6 +22,24 @@ def loses_the_number_of_the_call(lesson):
             node: tuple(level._replace(call=0) for level in stack)
             for node, stack in original(graph).items()
         }
+
+
+@wrong(
+    "test_a_node_that_a_pass_inserted_joins_the_calls_before_it",
+    says="has the stack of the call before it",
+)
+def believes_every_stack(lesson):
+    """Reads the stack of an inserted node as if it had been recorded in a call."""
+
+    @on(lesson)
+    def stacks_of(graph):
+        stacks = {}
+        for node in graph.nodes:
+            if node.op.startswith("call_"):
+                if not node.meta.get("nn_module_stack"):
+                    raise RuntimeError(f"{node.name} has no nn_module_stack")
+                stacks[node] = levels_of(node.meta["nn_module_stack"])
+        return stacks
 
 
 @wrong(
@@ -72,14 +90,57 @@ def returns_every_value(lesson):
         call.outputs = dict.fromkeys(call.nodes)
 
 
+@wrong(
+    "test_several_outputs_are_in_the_order_in_which_they_were_made",
+    says="go through the call's nodes in order",
+)
+def orders_outputs_by_their_use(lesson):
+    """Goes through the nodes after the call, and collects what they use of it."""
+
+    @around(lesson)
+    def find_borders(original, call):
+        original(call)
+        own, graph = set(call.nodes), call.nodes[0].graph
+        used = [each for node in graph.nodes if node not in own for each in node.all_input_nodes]
+        call.outputs = dict.fromkeys(value for value in used if value in own)
+
+
 @wrong("test_a_module_reads_all_state_below_it", says="a value that a child owns was passed in")
 def reads_only_what_is_registered_on_the_module_itself(lesson):
     """Leaves the parameters of children to the children."""
 
-    @around(lesson)
-    def is_below(original, path, ancestor):
-        rest = path.removeprefix(f"{ancestor}.")
-        return original(path, ancestor) and (not ancestor or "." not in rest)
+    @around(lesson.Outliner)
+    def read_state(original, self, call):
+        names = self.names
+        self.names = {
+            name: [each for each in same if each.rpartition(".")[0] == call.level.path]
+            for name, same in names.items()
+        }
+        original(self, call)
+        self.names = names
+
+
+@wrong("test_a_module_reads_all_state_below_it", says="is the first name of this parameter")
+def reads_a_tensor_by_its_last_name(lesson):
+    """Lets a later name win, as a dict does."""
+
+    @around(lesson.Outliner)
+    def read_state(original, self, call):
+        names = self.names
+        self.names = {name: same[::-1] for name, same in names.items()}
+        original(self, call)
+        self.names = names
+
+
+@wrong("test_a_module_reads_all_state_below_it", says="add them after all placeholders")
+def reads_state_before_the_arguments_come(lesson):
+    """Adds the nodes at the beginning of the graph."""
+
+    @around(lesson.Outliner)
+    def read_state(original, self, call):
+        original(self, call)
+        for node in reversed(call.graph.find_nodes(op="get_attr")):
+            next(iter(call.graph.nodes)).prepend(node)
 
 
 @wrong(
@@ -119,37 +180,97 @@ def records_the_call_node_in_its_own_call(lesson):
         return node
 
 
-# --- sharing
+@wrong("test_calls_that_do_the_same_share_a_module", says="calls the module at the call's path")
+def calls_the_module_at_the_path(lesson):
+    """Takes the name of the call for that of the module that runs it."""
+
+    @around(lesson.Outliner)
+    def replace(original, self, call, name):
+        return original(self, call, call.name)
 
 
-@wrong("test_equal_graphs_have_equal_keys", says="replace nodes with numbers")
-def compares_by_name(lesson):
-    """Takes the text of a graph for what it does."""
-    lesson.graph_key = str
+# --- modules that run a graph
 
 
-# --- modules and state
+@wrong("test_a_module_reads_from_its_owner", says="with `self._owner` as its root")
+def reads_from_itself(lesson):
+    """Takes the module that runs a graph for the one that owns what the graph reads."""
+
+    @on(lesson.InterpreterModule)
+    def forward(self, *args, **kwargs):
+        inputs = self._signature.bind(*args, **kwargs).args
+        return lesson.Interpreter(self, graph=self.graph).run(*inputs)
 
 
-@wrong("test_the_root_flattens_its_arguments", says="order of `in_spec` before you flatten")
-def flattens_keywords_in_the_order_of_the_call(lesson):
-    """Takes keywords in the order of the call."""
+@wrong("test_a_module_runs_its_graph", says="match keyword arguments to placeholders by name")
+def takes_keywords_in_the_order_of_the_call(lesson):
+    """Appends the keyword arguments to the positional ones."""
+
+    @on(lesson.InterpreterModule)
+    def forward(self, *args, **kwargs):
+        inputs = self._signature.bind(*args, *kwargs.values()).args
+        return lesson.Interpreter(self._owner, graph=self.graph).run(*inputs)
+
+
+@wrong("test_arguments_of_another_structure_are_refused", says="another structure were accepted")
+def flattens_whatever_comes(lesson):
+    """Takes the leaves of any arguments."""
 
     @on(lesson.UnflattenedModule)
-    def input_leaves(self, args, kwargs):
-        return pytree.tree_flatten_with_path((args, kwargs))[0]
+    def forward(self, *args, **kwargs):
+        leaves = pytree.tree_leaves((args, kwargs))
+        result = lesson.InterpreterModule.forward(self, *leaves)
+        return pytree.tree_unflatten(result, self.out_spec)
 
 
-@wrong("test_two_names_of_one_tensor_hold_one_copy", says="a separate copy")
-def copies_every_name(lesson):
-    """Clones the tensor of each name separately."""
-    lesson.copied = lambda state: {name: copy.deepcopy(each) for name, each in state.items()}
+# --- the tree
 
 
-@wrong("test_the_copies_share_no_memory_with_the_program", says="training the tree would change it")
-def registers_the_programs_own_tensors(lesson):
-    """Doesn't copy."""
-    lesson.copied = dict
+@wrong("test_every_body_has_a_module", says="the owner of `path@1` is the module at `path`")
+def lets_every_body_own_its_state(lesson):
+    """Makes the module of a later body as it makes the first."""
+
+    @on(lesson)
+    def make_modules(tree, calls):
+        made = {
+            name: lesson.InterpreterModule(call.graph, call.level.type_name)
+            for name, call in calls.items()
+        }
+        return {"": tree, **made}
+
+
+@wrong("test_modules_are_where_the_eager_model_has_them", says="in the order of the paths")
+def registers_children_in_the_order_of_their_calls(lesson):
+    """Begins with the modules that have a graph."""
+
+    @around(lesson)
+    def attach(original, modules, state, paths):
+        original(modules, state, [*modules, *paths])
+
+
+@wrong("test_modules_are_where_the_eager_model_has_them", says="was registered in its turn")
+def takes_later_calls_for_modules_of_the_model(lesson):
+    """Registers every path that the program lists, also one with an `@`."""
+
+    @around(lesson)
+    def attach(original, modules, state, paths):
+        for path in paths:
+            if "@" in path:
+                lesson.install(modules[""], path, modules[path])
+        original(modules, state, paths)
+
+
+@wrong("test_modules_are_where_the_eager_model_has_them", says="the buffer is a plain attribute")
+def sets_state_as_attributes(lesson):
+    """Assigns each value, which registers parameters alone."""
+
+    @around(lesson)
+    def attach(original, modules, state, paths):
+        owners = [name.rpartition(".")[0] for name in state]
+        original(modules, {}, [*paths, *owners])
+        for name, attribute in state.items():
+            parent, _, field = name.rpartition(".")
+            setattr(modules[parent], field, attribute.value)
 
 
 # --- right

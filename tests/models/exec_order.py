@@ -205,9 +205,11 @@ def same_usages(user: str, actual: list, expected: list) -> None:
         hint = "a call lists its parameters by their names in the called module, and an operation "
         hint += "lists each argument, by its name in the root"
     elif len(ours) < len(theirs):
-        hint = "note each operation that uses a parameter, even if it was used before"
+        hint = "note each call of a module with parameters, and each operation that takes some, "
+        hint += "even if they were used before; the target of a parameter's node is its name"
     else:
-        hint = "a call is noted in the caller's list, an operation in the running module's list"
+        hint = "a call is one entry in the caller's list, and an operation that takes parameters "
+        hint += "one in the running module's list"
     foreign = (FOREIGN in str(actual), "another model's parameters: the record is shared")
     equal(actual, expected, cause=foreign, hint=f"in the list of {user}: {hint}")
 

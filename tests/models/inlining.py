@@ -100,6 +100,22 @@ def is_interrupted(x):
     raise KeyboardInterrupt
 
 
+class Checked(nn.Module):
+    """Checks its input's dimensions, as a norm layer does."""
+
+    def __init__(self, compute: Callable):
+        super().__init__()
+        self.compute = compute
+
+    def _check_input_dim(self, x):
+        if x.dim() != 2:
+            raise ValueError("expected 2D input")
+
+    def forward(self, x):
+        self._check_input_dim(x)
+        return self.compute(x)
+
+
 class Stateful(nn.Module):
     """A parameter, a buffer, a plain tensor, a constant made on the way, and a child."""
 

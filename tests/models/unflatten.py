@@ -474,7 +474,6 @@ PREPARED = [
     Case(Mutates, x(), x()),
     *(Case(model, x(4, 3), dynamic_shapes=BATCH) for model in (Block, UsesSizes)),
     *(Case(REAL[name][0], *REAL[name][1]) for name in QUICK),
-    *(Case(model, torch.arange(6).reshape(2, 3)) for model in DIFFERENT.values()),
     *(Case(make, x(3).argsort(), x(3), x(3)) for make in (in_a_list, as_a_keyword, twice)),
     Case(Scale, x(3), x(3)),
     Case(Structures, *structures()[0], kwargs=structures()[1]),

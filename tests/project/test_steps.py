@@ -20,7 +20,7 @@ from kata.stubs import stub
 from kata.terminal import open_console
 from lessons import NAMES
 from tests.project.stage import play, report, solve, verdict
-from tests.suite.answers import judge_folder
+from tests.suite.answers import judge_folder, run_suite
 
 TEST = re.compile(r"^def test_\w+", re.MULTILINE)
 
@@ -49,6 +49,15 @@ def test_a_step_is_judged_by_its_own_tests_and_the_result_is_not_kept(learner, w
     assert creating.code == 1
     assert "the insertion point wasn't restored after its block" in creating.screen
     assert progress.recall("graph") is None
+
+
+def test_a_test_of_random_programs_is_judged_in_its_own_step():
+    for step, expected in ((1, False), (5, True)):
+        run = run_suite("tests/test_graph.py", f"--step={step}", "--collect-only")
+        assert ("test_random_edits" in run.terminal) is expected
+    shown = run_suite("tests/test_placeholders.py", "--step=1", "--collect-only").terminal
+    assert "test_a_default_is_kept" in shown
+    assert "test_a_random_signature" not in shown
 
 
 def test_a_step_that_is_not_there_lists_those_that_are(learner):

@@ -13,13 +13,15 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from given.unflatten import flat_of, levels_of
+from given.unflatten import flat_of, graph_key, levels_of
 from tests import random_models
 from tests import test_unflatten as core
 from tests.models.unflatten import (
     BATCH,
+    DIFFERENT,
     QUICK,
     REAL,
     Aliased,
@@ -35,6 +37,7 @@ from tests.models.unflatten import (
     like_eager,
     one_block,
     one_tanh,
+    outlined,
     steps,
     subtraction,
     three_and_one,
@@ -76,15 +79,19 @@ def test_a_program_with_an_interrupted_call_runs(lesson):
     same_numbers(lesson.unflatten(program)(x()), three_and_one()(x()))
 
 
+@pytest.mark.beyond("torch takes no other objects as constants")
 def test_objects_and_sparse_tensors_are_restored(lesson):
     program, sparse = program_of(Owner, x()), torch.eye(3).to_sparse()
     program.constants.update({"object": object(), "sparse": sparse, "same": sparse})
-    values = {name: each.value for name, each in lesson.copied(flat_of(program).state).items()}
-    equal(
-        [values["object"] is program.constants["object"], values["same"] is values["sparse"]],
-        [True, True],
-    )
-    same_numbers(values["sparse"].to_dense(), torch.eye(3))
+    tree = lesson.unflatten(program)
+    equal([tree.object is program.constants["object"], tree.same is tree.sparse], [True, True])
+    same_numbers(tree.sparse.to_dense(), torch.eye(3))
+
+
+@pytest.mark.beyond("torch copies a constant for each of its names")
+def test_two_names_of_a_constant_hold_one_tensor(lesson):
+    tree = lesson.unflatten(program_of(Aliased, x()))
+    holds(tree.constant is tree.same_constant, "one tensor under both names", got="two tensors")
 
 
 @pytest.mark.beyond("torch doesn't compare which submodule a body calls")
@@ -685,6 +692,30 @@ def test_each_value_has_the_kind_that_it_had_in_the_model(strict):
 def test_a_stack_may_have_numbered_paths_and_ends_where_a_path_isnt_below():
     entries = {"": ("", "Root"), "0@1": ("0@1", "Steps"), "1": ("1", "Tanh")}
     equal([level[:2] for level in levels_of(entries)], [("", 0), ("0", 1)])
+
+
+@pytest.mark.unasked  # it is given
+@pytest.mark.parametrize("model", DIFFERENT.values(), ids=DIFFERENT)
+def test_calls_that_differ_in_a_detail_have_bodies_of_their_own(lesson, model):
+    outliner = outlined(lesson, program_of(model, torch.arange(6).reshape(2, 3)))
+    outliner.take_out_all()
+    equal([name for name in outliner.calls if "." not in name], ["follows", "follows@1"])
+
+
+@pytest.mark.unasked  # it is given
+def test_names_of_nodes_and_placeholders_arent_part_of_what_a_graph_does():
+    one, other = torch.fx.Graph(), torch.fx.Graph()
+    one.output(one.call_function(torch.add, (one.placeholder("x"), 1)))
+    other.output(other.call_function(torch.add, (other.placeholder("y"), 1), name="renamed"))
+    equal(graph_key(one, map_arg), graph_key(other, map_arg))
+
+
+@pytest.mark.unasked  # it is given
+def test_a_child_that_is_called_is_not_one_that_is_read():
+    called, read = torch.fx.Graph(), torch.fx.Graph()
+    called.output(called.create_node("call_module", "child"))
+    read.output(read.create_node("get_attr", "child"))
+    holds(graph_key(called, map_arg) != graph_key(read, map_arg), "the operation counts")
 
 
 @pytest.mark.unasked  # it is given

@@ -43,7 +43,6 @@ __all__ = [
     "Outliner",
     "UnflattenedModule",
     "_disable_interpreter",
-    "copied",
     "make_modules",
     "unflatten",
 ]

@@ -10,9 +10,11 @@ from torch import nn
 from torch.fx import Graph, Node
 
 from given.capture import Flat
+from given.unflatten import graph_key
 
 from ... import unflatten as core
-from ...unflatten import ModuleCall, graph_key
+from ...unflatten import ModuleCall
+from ..graph import map_arg
 from .signatures import call_name, refuse_detours
 
 
@@ -105,6 +107,7 @@ def join_names(modules: dict[str, Any], graph: Graph) -> None:
             if path in modules:
                 names[key.partition("@")[0]][path] = None
     for first, *others in names.values():
+        key = graph_key(modules[first].graph, map_arg)
         for other in others:
-            if graph_key(modules[other].graph) == graph_key(modules[first].graph):
+            if graph_key(modules[other].graph, map_arg) == key:
                 modules[other] = modules[first]

@@ -23,7 +23,7 @@ from torch.fx.graph_module import _print_readable
 from torch.utils import _pytree as pytree
 
 from given.capture import Attribute, Flat
-from given.unflatten import in_order
+from given.unflatten import check_inputs, in_order, input_leaves
 
 from ... import unflatten as core
 from ...unflatten import ModuleCall
@@ -133,18 +133,20 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         # A program that is exported anew has its own ranges.
         if self.check_input_constraints and not torch.compiler.is_exporting():
             return self._checked(args, kwargs)
-        return [leaf for _, leaf in self.input_leaves(args, kwargs)]
+        return [leaf for _, leaf in self._input_leaves(args, kwargs)]
 
     @torch.compiler.disable(  # type: ignore[untyped-decorator]
         reason="the compiler can't trace the checks of the inputs"
     )
     def _checked(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
-        return super().flat_inputs(args, kwargs)
+        leaves = self._input_leaves(args, kwargs)
+        check_inputs(self.graph, leaves, self.range_constraints)
+        return [leaf for _, leaf in leaves]
 
-    def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
+    def _input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
         """Return the leaves of the structure that the program wants, and their paths."""
         try:
-            return super().input_leaves(args, kwargs)
+            return input_leaves(args, kwargs, self.in_spec)
         except TypeError:
             if self.flat_args_adapter is None:
                 raise
