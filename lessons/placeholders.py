@@ -105,7 +105,7 @@ def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]: 
     Args:
         fn: The function; it isn't modified. If its parameters can already be passed by position,
             or if it is decorated, return the function itself.
-        count: How many parameters it has, including ``*args`` and ``**kwargs``.
+        count: How many parameters it has, including ``self``, ``*args`` and ``**kwargs``.
 
     ``fn(proxy)`` packs the proxy into a tuple. Inside the function, ``args`` must be the proxy
     itself. It is a local variable like any other, and the instructions of the function don't make
