@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from pathlib import Path
 from unittest import mock
 
@@ -14,10 +16,11 @@ from kata.paths import ROOT
 from kata.progress import milestone
 from kata.terminal import open_console
 from lessons import CHAIN, NAMES
+from tests.models.schedule import finished, torchrun
 from tests.project.stage import play, python, report, solve, turn_green, verdict
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PROCESSES = "train"  # torchrun starts it: see the stretch's tests of schedule
+PROCESSES = "train"  # torchrun starts it
 
 
 def test_an_example_is_named_after_a_lesson():
@@ -97,3 +100,48 @@ def test_compiled_stages_learn_the_same():
     assert compiled == plain
     assert len(plain) == 4
     assert all(line.split()[5].rstrip(",") == line.split()[-1] for line in plain)
+
+
+# --- the script that torchrun starts
+
+TRAIN = ("-m", "kata", "run", "examples/train.py")
+
+
+def steps_in(printed: str) -> list[str]:
+    """Per step and rank, what was held and the loss; the times that were measured differ."""
+    lines = sorted(line for line in printed.splitlines() if line.startswith("step"))
+    return [re.sub(r"waited.*?; ", "", line) for line in lines]
+
+
+@pytest.mark.slow
+def test_the_script_trains_on_two_and_four_processes_and_two_agents():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    places = [
+        ("--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}")
+        for rank in (0, 1)
+    ]
+    agents = [torchrun(*TRAIN, processes=1, place=place) for place in places]
+    on_two_agents = [finished(agent) for agent in agents]
+    on_two, on_four = (finished(torchrun(*TRAIN, processes=count)) for count in (2, 4))
+    assert [code for code, _ in (*on_two_agents, on_two, on_four)] == [0] * 4
+    expected = steps_in(on_two[1])
+    assert steps_in("".join(printed for _, printed in on_two_agents)) == expected
+    held = [line.partition(": ")[2].split(";")[0] for line in expected]
+    assert held == ["held at most 2", "held at most 1"] * 3
+    losses = [
+        [line.split()[-1] for line in steps_in(printed) if "loss" in line]
+        for _, printed in (on_two, on_four)
+    ]
+    assert len(losses[0]) == 3
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.slow
+def test_with_blocking_sends_gpipe_runs_and_1f1b_hangs():
+    words = (*TRAIN, "--blocking", "--timeout", "5")
+    code, printed = finished(torchrun(*words, "--gpipe"))
+    assert (code, len(steps_in(printed))) == (0, 6)
+    code, printed = finished(torchrun(*words))
+    assert code != 0
+    assert "Timed out waiting" in printed  # gloo's patience has an end

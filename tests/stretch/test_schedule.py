@@ -1,8 +1,5 @@
 """Schedules beside torch's own, several stages per worker, recomputation, and processes."""
 
-import re
-import socket
-
 import pytest
 import torch
 from torch import nn
@@ -14,7 +11,6 @@ from tests.models.schedule import (
     WRITES,
     Training,
     engines,
-    finished,
     gradients,
     loss_of,
     ranks,
@@ -23,7 +19,6 @@ from tests.models.schedule import (
     task,
     to_an_input,
     torch_orders,
-    torchrun,
 )
 from tests.suite import equal, holds, refuses, same_numbers
 from tests.suite.engine import symbolic_trace
@@ -126,13 +121,13 @@ def test_no_activations_are_held_between_forward_and_backward(lesson):
 
 @pytest.mark.parametrize("calls", [5, 7])
 def test_an_even_cut_counts_calls_alone(lesson, calls):
-    graph = symbolic_trace(nn.Sequential(*(nn.ReLU() for _ in range(calls)))).graph
-    numbers = [*map(lesson.evenly(graph, 3), graph.find_nodes(op="call_module"))]
-    sizes = [numbers.count(stage) for stage in range(3)]
-    equal((sum(sizes), max(sizes) - min(sizes), sorted(numbers)), (calls, 1, numbers))
-    for stages in (0, calls + 1):
-        with refuses(ValueError, str(calls), str(stages)):
-            lesson.evenly(graph, stages)
+    gm = symbolic_trace(nn.Sequential(*(nn.ReLU() for _ in range(calls))))
+    stages = lesson.stages_of(gm, lesson.evenly(gm.graph, 3))
+    sizes = [len(stage.nodes) for stage in stages]
+    equal((sum(sizes), max(sizes) - min(sizes)), (calls, 1))
+    for count in (0, calls + 1):
+        with refuses(ValueError, str(calls), str(count)):
+            lesson.evenly(gm.graph, count)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -282,48 +277,3 @@ def test_processes_compute_what_one_does_and_what_torch_s_do(lesson, processes, 
             (ours, theirs) = (part[f"row {kind}"][1], part[f"torch {kind}"][1])
             equal(sorted(ours), sorted(theirs))
             equal([name for name in ours if not torch.equal(ours[name], theirs[name])], [])
-
-
-TRAIN = ("-m", "kata", "run", "examples/train.py")
-
-
-def lines_of(printed: str) -> list[str]:
-    """Per step and rank, what was held and the loss; the times that were measured differ."""
-    lines = sorted(line for line in printed.splitlines() if line.startswith("step"))
-    return [re.sub(r"waited.*?; ", "", line) for line in lines]
-
-
-@pytest.mark.slow
-def test_the_script_trains_on_two_and_four_processes_and_two_agents(lesson):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    places = [
-        ("--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}")
-        for rank in (0, 1)
-    ]
-    agents = [torchrun(*TRAIN, processes=1, place=place) for place in places]
-    on_two_agents = [finished(agent) for agent in agents]
-    on_two, on_four = (finished(torchrun(*TRAIN, processes=count)) for count in (2, 4))
-    equal([code for code, _ in (*on_two_agents, on_two, on_four)], [0] * 4)
-    expected = lines_of(on_two[1])
-    equal(lines_of("".join(printed for _, printed in on_two_agents)), expected)
-    equal(
-        [line.partition(": ")[2].split(";")[0] for line in expected],
-        ["held at most 2", "held at most 1"] * 3,
-    )
-    losses = [
-        [line.split()[-1] for line in lines_of(printed) if "loss" in line]
-        for _, printed in (on_two, on_four)
-    ]
-    equal(len(losses[0]), 3)
-    equal(losses[0], losses[1])
-
-
-@pytest.mark.slow
-def test_with_blocking_sends_gpipe_runs_and_1f1b_hangs(lesson):
-    words = (*TRAIN, "--blocking", "--timeout", "5")
-    code, printed = finished(torchrun(*words, "--gpipe"))
-    equal((code, len(lines_of(printed))), (0, 6))
-    code, printed = finished(torchrun(*words))
-    holds(code != 0, "an exit code that says so", got=code)
-    holds("Timed out waiting" in printed, "the end of gloo's patience", got=printed[-1000:])
