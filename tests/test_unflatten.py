@@ -12,7 +12,6 @@ from torch import nn
 
 from given.capture import Attribute
 from given.unflatten import NO_MODULE, flat_of
-from tests import random_models
 from tests.models.unflatten import (
     ALIASES,
     BATCH,
@@ -46,6 +45,7 @@ from tests.models.unflatten import (
     one_block,
     outlined,
     owns_everything,
+    random_tree,
     root_of,
     shown,
     shown_state,
@@ -561,8 +561,8 @@ def test_sizes_cross_submodules(lesson, strict=False, preserve=()):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_random_module_tree_runs_like_the_eager_one(lesson, seed):
-    specimen = random_models.tree(seed)
-    run = like_eager(lesson, specimen.model, *specimen.inputs)
+    make, inputs = random_tree(seed)
+    run = like_eager(lesson, make, *inputs)
     hint = f"look at the model: tests.random_models.tree({seed}).model"
     equal(names(run.tree), names(run.eager), hint=hint)
 
