@@ -546,7 +546,7 @@ def test_resnet18_is_cut_as_torch_cuts_it(lesson):
     )
 
 
-@by_chance(20)
+@by_chance(12)
 def test_random_graphs_are_cut_as_torch_cuts_them(lesson, chance):
     m, callback, words = random_cut(chance)
     theirs = outcome(torch_split_module, m, m, callback)
