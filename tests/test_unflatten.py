@@ -335,7 +335,7 @@ def test_calls_that_do_the_same_share_a_module(lesson, model, expected):
             lambda got: "@" in str(expected) and "@" not in str(got),
             "each node calls the module at the call's path",
         ),
-        hint="the target is `name`: `name_of` gives it to calls of which the graphs do the same",
+        hint="the target is `name`: calls whose graphs do the same have one name",
     )
 
 

@@ -144,4 +144,4 @@ def test_with_blocking_sends_gpipe_runs_and_1f1b_hangs():
     assert (code, len(steps_in(printed))) == (0, 6)
     code, printed = finished(torchrun(*words))
     assert code != 0
-    assert "Timed out waiting" in printed  # gloo's patience has an end
+    assert "Timed out waiting" in printed

@@ -122,9 +122,10 @@ def test_no_activations_are_held_between_forward_and_backward(lesson):
 @pytest.mark.parametrize("calls", [5, 7])
 def test_an_even_cut_counts_calls_alone(lesson, calls):
     gm = symbolic_trace(nn.Sequential(*(nn.ReLU() for _ in range(calls))))
-    stages = lesson.stages_of(gm, lesson.evenly(gm.graph, 3))
-    sizes = [len(stage.nodes) for stage in stages]
-    equal((sum(sizes), max(sizes) - min(sizes)), (calls, 1))
+    cut = lesson.evenly(gm.graph, 3)
+    sizes = [len(stage.nodes) for stage in lesson.stages_of(gm, cut)]
+    numbers = [*map(cut, gm.graph.find_nodes(op="call_module"))]
+    equal((sum(sizes), max(sizes) - min(sizes), sorted(numbers)), (calls, 1, numbers))
     for count in (0, calls + 1):
         with refuses(ValueError, str(calls), str(count)):
             lesson.evenly(gm.graph, count)
