@@ -114,8 +114,8 @@ LESSONS = (
         name="inversion",
         part="transforms",
         title="Run a graph backwards",
-        minutes=60,
-        needs=("graph", "code", "tracer"),
+        minutes=65,
+        needs=("graph", "code", "tracer", "inlining"),
         summary="run a graph backwards, one inverse operation at a time",
     ),
     Lesson(
