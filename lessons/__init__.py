@@ -147,7 +147,7 @@ LESSONS = (
         part="below the modules",
         title="A flat graph gets its modules back",
         minutes=120,
-        needs=("graph", "code", "interpreter", "split_module"),
+        needs=("graph", "code", "interpreter", "split_module", "capture"),
         summary="give a flat exported graph its module tree back",
     ),
     Lesson(
