@@ -108,7 +108,7 @@ def find_borders(call: ModuleCall) -> None:  # step 2
     """Fill in the ``inputs`` and the ``outputs`` of a call.
 
     Inputs are the values that its nodes use and that it doesn't compute, in the order of first use.
-    Outputs are the values that it computes and that another node uses, in the order of the graph.
+    Outputs are the values that it computes and that a node outside uses, in the graph's order.
     Both are dicts, as in the lesson ``split_module``; the values don't matter here.
 
     >>> graph = Graph()
@@ -186,9 +186,10 @@ class Outliner:
         ``graph``.
 
         The nodes of a call are neighbours, because a module's operations are recorded while it
-        runs. Two calls of one module have different numbers, so their levels differ. If a pass put
-        a caller's node into the middle of a call, each half is a call of its own: no node may move
-        past another one, because either may write a buffer that the other reads.
+        runs. A ``get_attr`` node may be among them: it has no stack, and divides nothing. Two calls
+        of one module have different numbers, so their levels differ. If a pass put a caller's node
+        into the middle of a call, each half is a call of its own: no node may move past another
+        one, because either may write a buffer that the other reads.
 
         >>> import torch
         >>> model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Tanh()), nn.Tanh())
@@ -207,7 +208,8 @@ class Outliner:
         ``block.linear`` owns it, because one of its ``names`` is below the call's path. No caller
         has to pass it: it leaves the ``inputs``, and instead of its placeholder, the call's graph
         has a ``get_attr`` node with the same ``meta``. The target is the first such name, as the
-        module knows it. Add the node after all placeholders, and note it in ``environment``.
+        module knows it. Add the node after all placeholders and before the copies of the call's
+        nodes, and note it in ``environment``.
 
         >>> import torch
         >>> model = nn.Sequential(nn.Linear(2, 2))
@@ -226,8 +228,8 @@ class Outliner:
 
         It is a ``call_module`` node with the target ``name``, and its arguments are the call's
         inputs. ``values_of`` of the lesson ``split_module`` adds a node for each output. Use these
-        wherever the outputs were used, then erase the call's nodes. The new nodes belong to the
-        calls around this one: note their ``stacks``.
+        wherever the outputs were used, then erase the call's nodes, even if there are no outputs.
+        The new nodes belong to the calls around this one: note their ``stacks``.
 
         >>> import torch
         >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))

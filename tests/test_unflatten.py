@@ -105,16 +105,24 @@ def test_a_node_that_a_pass_inserted_joins_the_calls_before_it(lesson):
 
 def test_the_nodes_of_a_call_are_those_that_were_recorded_in_it(lesson):
     outliner = outlined(lesson, program_of(block_and_tanh, x()))
+    relu = next(node for node in outliner.graph.nodes if node.name == "relu")
+    with outliner.graph.inserting_before(relu):
+        outliner.graph.create_node("get_attr", "branch")
+    outliner.stacks = dict(reversed(outliner.stacks.items()))
     equal(
         [shown(outliner.calls_at(1)), shown(outliner.calls_at(2))],
         [
             [("0", ["mul", "linear", "relu"]), ("1", ["tanh"])],
             [("0.linear", ["linear"])],
         ],
-        cause=(
-            lambda got: got[0][0][1] == ["mul"],
-            "the nodes of a callee were left out, or divided the call",
-        ),
+        cause=[
+            (lambda got: got[0][0][0] == "1", "the order is that of `stacks`, not of `graph`"),
+            (
+                lambda got: "linear" not in got[0][0][1],
+                "the nodes of a callee were left out, or divided the call",
+            ),
+            (lambda got: len(got[0]) == 3, "a `get_attr` node, which is in no call, divides one"),
+        ],
         hint="group neighbours whose stacks agree down to the depth, whatever is below",
     )
 
@@ -155,6 +163,10 @@ def test_values_from_before_a_call_go_in_and_values_used_after_it_come_out(lesso
             "1": [["relu"], ["tanh"]],
             "0.linear": [["mul", "_0_linear_weight", "_0_linear_bias"], ["linear"]],
         },
+        cause=[
+            (lambda got: "mul" in got["0"][1], "a value that only the call itself uses comes out"),
+            (lambda got: not got["1"][1], "the graph's `output` node uses a value too"),
+        ],
         hint="ask which values a call's nodes use, and who uses the values that they compute",
     )
 
@@ -212,6 +224,7 @@ def test_a_module_reads_its_own_parameters(lesson):
     equal(
         [(str(node.target), tuple(getattr(node.meta.get("val"), "shape", ()))) for node in nodes],
         [("mul", (2, 3)), ("weight", (3, 3)), ("bias", (3,))],
+        cause=(lambda got: len(got) > 3, "the placeholders of the state are still there"),
         hint="after the placeholders, with a copy of the value's `meta`",
     )
     holds(
@@ -220,6 +233,7 @@ def test_a_module_reads_its_own_parameters(lesson):
         got=call.environment,
         hint="the keys are the values of the flat graph, as in `build_graph`",
     )
+    call.graph.lint()
 
 
 def test_a_module_reads_all_state_below_it(lesson):
@@ -301,15 +315,19 @@ def test_the_new_nodes_belong_to_the_calls_around(lesson):
     )
 
 
-@pytest.mark.parametrize("model", [Block, Nested, hands_its_parameter_down, uses_several])
+@pytest.mark.parametrize("model", [Block, Nested, hands_its_parameter_down, uses_several, idle])
 def test_a_graph_of_calls_runs_on_the_eager_models_own_modules(lesson, model):
     eager, program = exported(model, x())
     outliner = outlined(lesson, program)
-    for call in outliner.calls_at(1):
+    calls = outliner.calls_at(1)
+    for call in calls:
         lesson.find_borders(call)
         lesson.build_graph(call)
         outliner.read_state(call)
         outliner.replace(call, call.name)
+    taken = {node for call in calls for node in call.nodes}
+    left = [node.name for node in outliner.graph.nodes if node in taken]
+    equal(left, [], hint="erase the nodes of every call, also of one without outputs")
     same_numbers(
         torch.fx.Interpreter(eager, graph=outliner.graph).run(x()),
         (eager(x()),),

@@ -100,7 +100,7 @@ def refuses_every_zero(lesson):
         original(self, value, operator.mul)
 
 
-@wrong("test_a_step_that_uses_its_input_twice_is_refused", says="count the operands")
+@wrong("test_a_step_whose_input_isnt_one_operand_is_refused", says="count the operands")
 def takes_the_first_operand_that_is_the_input(lesson):
     """Solves ``x * x`` for the first ``x``, as if the second were a constant."""
 

@@ -377,9 +377,10 @@ DIFFERENT = {
 
 
 def idle():
-    """Has modules that compute nothing."""
+    """Has modules that compute nothing, and one that returns nothing which is used."""
     return Model(
-        lambda model, x: model.identity(x) + model.extras[0],
+        lambda model, x: (model.counter(x), model.identity(x) + model.extras[0])[1],
+        counter=Counter(),
         identity=nn.Identity(),
         extras=nn.ParameterList([nn.Parameter(torch.ones(3))]),
         unused=nn.Linear(3, 3),
@@ -427,7 +428,7 @@ def structures() -> tuple[tuple, dict]:
 
 class Keywords(nn.Module):
     def forward(self, x, *, left, right):
-        return x + 2 * left - right
+        return [x + 2 * left - right]
 
 
 BATCH = {"x": {0: Dim("batch", min=3, max=8)}}
