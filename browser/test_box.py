@@ -52,9 +52,12 @@ class Box:
 
 
 @contextlib.contextmanager
-def box(visitor: Visitor, path: str, **options: object) -> Iterator[Box]:
-    with visitor.visit(path, **options) as visit:
-        yield Box(visit)
+def box(visitor: Visitor, path: str, protocol: str = "http", **options: object) -> Iterator[Box]:
+    with visitor.visit(path, protocol, **options) as visit:
+        opened = Box(visit)
+        if protocol == "http":  # the page imports the box's script, and is loaded without it
+            opened.said.filter(has_not_text="This needs").wait_for(timeout=PATIENCE)
+        yield opened
 
 
 @ways

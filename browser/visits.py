@@ -34,8 +34,13 @@ PLAIN_CODE = """() => document.querySelectorAll("pre > code").forEach(code => {
 })"""
 OVERFLOW = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
 FAINT = (Path(__file__).parent / "faint.js").read_text(encoding="utf-8")
-# Fades would be measured half-way.
-STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
+# Fades would be measured half-way. The sheet is there before the page, which is laid out once.
+STILL = """const still = new CSSStyleSheet();
+still.replaceSync(`*, ::before, ::after {
+    transition: none !important;
+    animation: none !important;
+}`);
+document.adoptedStyleSheets.push(still);"""
 
 
 @dataclass
@@ -47,15 +52,14 @@ class Visit:
     errors: list[str] = field(default_factory=list)
     asked_at: float = field(default_factory=time.monotonic)
 
-    def open(self, url: str, *, still: bool = True) -> None:
+    def open(self, url: str) -> None:
         """Go to a page, and wait until it is loaded."""
         self.requests.clear()
         self.errors.clear()
         self.page.goto(url, wait_until="load")
-        if still:
-            self.page.add_style_tag(content=STILL)
 
     def listen(self) -> None:
+        self.page.add_init_script(STILL)
         self.page.on("request", self.count)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self.note)
@@ -76,6 +80,14 @@ class Visit:
     def external(self, home: str) -> list[str]:
         own = (home, "data:", "blob:", "about:")
         return [url for url in self.requests if not url.startswith(own)]
+
+    def ask(self, questions: dict[str, str]) -> list[str]:
+        """Return what scripts find, each after the words that say what is wrong with it."""
+        return [
+            f"{words}: {each}"
+            for words, script in questions.items()
+            for each in self.page.evaluate(script)
+        ]
 
     def states(self) -> Iterator[int]:
         """Open every box, then one tab of each set after the other."""
@@ -98,7 +110,7 @@ class Visit:
         if self.scheme() != scheme:
             self.page.locator("label[for^=__palette]:visible").click()
 
-    def violations(self) -> list[str]:
+    def violations(self, besides: str = "#nothing") -> list[str]:
         """Return what axe-core finds wrong, one line per element; `faint` compares the colours.
 
         Code is left as plain text: thousands of elements only give it colours.
@@ -113,7 +125,7 @@ class Visit:
             "preload": False,
         }
         self.page.evaluate(PLAIN_CODE)
-        found = Axe().run(self.page, options=options).response["violations"]
+        found = Axe().run(self.page, {"exclude": [[besides]]}, options).response["violations"]
         return [
             "\n    ".join([f"{each['id']}: {node['target']}", node["html"][:160], reason(node)])
             for each in found
@@ -163,7 +175,7 @@ class Visitor:
             reduced_motion="reduce" if calm else "no-preference",
         )
         try:
-            visit.open(f"{self.addresses[protocol]}/{path}", still=scripts)
+            visit.open(f"{self.addresses[protocol]}/{path}")
             yield visit
         finally:
             visit.page.context.close()
