@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.visits import HEIGHTS, Visit, Visitor
+from browser.visits import HEIGHTS, OVERFLOW, Visitor
 from lessons import LESSONS
 
 SCHEMES = ("light", "dark")
@@ -12,14 +12,8 @@ SCHEMES = ("light", "dark")
 WAYS = {1440: ("http", "light"), 375: ("file", "dark")}
 # One page of each kind, seen in both schemes at both widths. The others have the same frame, by
 # template, and the style sheets of all pages say what a width changes.
-KINDS = (
-    "404.html",
-    "index.html",
-    "setup.html",
-    "try.html",
-    *(f"{kind}/proxy.html" for kind in ("lessons", "solutions", "api")),
-)
-FRAME = ".md-sidebar"
+KINDS = ["404.html", "index.html", "setup.html", "try.html"]
+KINDS += [f"{kind}/proxy.html" for kind in ("lessons", "solutions", "api")]
 
 # The words of inline code, and of names in headings, that take more than one line.
 BROKEN = """() => {
@@ -61,7 +55,6 @@ UNREACHED = """async () => {
         await new Promise(resolve => setTimeout(resolve, 100));
     }
 }"""
-
 # Texts of pictures below eleven pixels, as they are on the screen.
 SMALL = """() => [...document.querySelectorAll(".fx-view > svg text")]
     .filter(each => each.checkVisibility())
@@ -91,14 +84,9 @@ IN_EACH_STATE = {
     "a broken name": BROKEN,
     "not underlined": PLAIN_LINKS,
     "no key leads to the code": UNREACHED,
+    "the page is wider than its window, by": f"() => [({OVERFLOW})()].filter(over => over > 0)",
 }
 AT_LAST = {1440: {}, 375: {"moves from step to step": MOVING}}
-
-
-def faults(visit: Visit) -> list[str]:
-    """Return what is wrong with the layout of a page that is open."""
-    wider = ["the page is wider than its window"] * (visit.overflow() > 0)
-    return visit.ask(IN_EACH_STATE) + wider
 
 
 @pytest.mark.parametrize("width", WAYS)
@@ -110,12 +98,12 @@ def test_a_page_fits_its_window_is_accessible_and_fetches_nothing_from_elsewhere
         protocol = "http"  # it is what a server answers; no file leads to it
     visit = visitor.turn_to(path, protocol, width)
     found = visit.ask(AT_FIRST[width])
-    found += [line for _ in visit.states() for line in faults(visit)]
+    found += [line for _ in visit.states() for line in visit.ask(IN_EACH_STATE)]
     for scheme in SCHEMES if path in KINDS else [usual]:
         visit.choose(scheme)  # the tab remembers it
         found += [f"{scheme}: {line}" for line in visit.faint()]
     found += visit.ask(AT_LAST[width])
-    found += visit.violations() if path in KINDS else visit.violations(besides=FRAME)
+    found += visit.violations() if path in KINDS else visit.violations(besides=".md-sidebar")
     visit.settle()
     found += [f"fetches {url}" for url in visit.external(visitor.addresses[protocol])]
     found += visit.errors
@@ -123,9 +111,9 @@ def test_a_page_fits_its_window_is_accessible_and_fetches_nothing_from_elsewhere
 
 
 def test_a_lesson_has_its_name_in_the_navigation(visitor: Visitor):
-    with visitor.visit("lessons/proxy.html") as visit:
-        names = visit.page.locator(".md-nav--primary .md-nav__link small").all_inner_texts()
-        assert [lesson.name for lesson in LESSONS] == list(filter(None, dict.fromkeys(names)))
+    visit = visitor.turn_to("lessons/proxy.html")
+    names = visit.page.locator(".md-nav--primary .md-nav__link small").all_inner_texts()
+    assert [lesson.name for lesson in LESSONS] == list(filter(None, dict.fromkeys(names)))
 
 
 # The share of wide blocks of code that have no shadow at their edge, and buttons on a first line.

@@ -59,16 +59,16 @@ def test_a_click_and_the_arrow_keys_zoom(visitor: Visitor, protocol: str):
 
 
 def test_keys_light_a_node_and_say_what_it_is(visitor: Visitor):
-    with visitor.visit("index.html") as visit:
-        figure = visit.page.locator(PICTURE).first
-        figure.locator(".fx-view").focus()
-        for key, name in (("End", "output"), ("Home", "x"), ("ArrowRight", "conv1")):
-            visit.page.keyboard.press(key)
-            assert figure.locator("[data-node].here").get_attribute("data-node") == name
-        says = figure.locator("[role=status]").inner_text()
-        assert says.startswith("call_module conv1 = conv1(x)")
-        lit = figure.locator("[data-node].near").evaluate_all("all => all.map(n => n.dataset.node)")
-        assert lit == ["x", "conv1", "bn1"]
+    visit = visitor.turn_to("index.html")
+    figure = visit.page.locator(PICTURE).first
+    figure.locator(".fx-view").focus()
+    for key, name in (("End", "output"), ("Home", "x"), ("ArrowRight", "conv1")):
+        visit.page.keyboard.press(key)
+        assert figure.locator("[data-node].here").get_attribute("data-node") == name
+    says = figure.locator("[role=status]").inner_text()
+    assert says.startswith("call_module conv1 = conv1(x)")
+    lit = figure.locator("[data-node].near").evaluate_all("all => all.map(n => n.dataset.node)")
+    assert lit == ["x", "conv1", "bn1"]
 
 
 def test_a_tap_lights_a_node_until_the_next_tap_outside(visitor: Visitor):
