@@ -9,6 +9,7 @@ import inspect
 import math
 import operator
 import pickle
+import sys
 import traceback
 import typing
 
@@ -560,6 +561,7 @@ def test_a_module_with_an_operator_of_aten_is_pickled(lesson, operator):
 
 
 def imported_from(folder, monkeypatch):
+    monkeypatch.delitem(sys.modules, folder.name, raising=False)  # of another implementation
     monkeypatch.syspath_prepend(folder.parent)
     return importlib.import_module(folder.name)
 
