@@ -16,7 +16,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from given.unflatten import flat_of, graph_key, levels_of
+from given.unflatten import graph_key, levels_of, parts_of
 from tests import random_models
 from tests import test_unflatten as core
 from tests.models.unflatten import (
@@ -673,7 +673,7 @@ def test_more_real_models_come_back(lesson, name):
 def test_each_value_has_the_kind_that_it_had_in_the_model(strict):
     """Also what the signature doesn't list: strict export leaves out what the graph doesn't use."""
     program = without_unused_specs(program_of(Owner, x(), strict=strict))
-    state = flat_of(program).state
+    state = parts_of(program)["state"]
     equal(list(state), [*program.state_dict, *program.constants])
     equal(
         {name: (each.kind, each.is_saved) for name, each in sorted(state.items())},
@@ -723,7 +723,7 @@ def test_a_joint_graph_is_refused():
     program = program_of(Block, x())
     program.graph_signature.output_specs[0].kind = OutputKind.LOSS_OUTPUT
     with refuses(ValueError, "joint graph", cause="a program that computes gradients was accepted"):
-        flat_of(program)
+        parts_of(program)
 
 
 @pytest.mark.beyond("torch drops them")
