@@ -8,7 +8,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from traceback import extract_tb
@@ -26,7 +25,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import TreeSpec, tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 aten = torch.ops.aten
 lower: Any = torch  # some of its functions aren't in its type stubs
@@ -55,34 +54,6 @@ class Attribute(NamedTuple):
     kind: str
     value: Any
     is_saved: bool = True
-
-
-@dataclass
-class Flat:
-    """A flat graph, and what it takes to give the graph its module tree back.
-
-    Attributes:
-        graph: The graph. Its constants are placeholders too, and its output is a tuple of leaves.
-        names: From the name of each placeholder that isn't an argument of the user's to the name
-            of its attribute: ``{"p_0_weight": "0.weight"}``.
-        state: Each attribute by its name, in the model's order. A tensor that has two names in the
-            model is there twice.
-        paths: The paths of all modules; the root's is ``""``.
-        in_spec: The structure of ``(args, kwargs)``.
-        out_spec: The structure of the result.
-        ranges: The range of each size that isn't a number. In what ``capture`` records, all sizes
-            are numbers.
-
-    In torch: ``torch.export.ExportedProgram``.
-    """
-
-    graph: Any
-    names: dict[str, str]
-    state: dict[str, Attribute]
-    paths: list[str]
-    in_spec: TreeSpec
-    out_spec: TreeSpec
-    ranges: dict[Any, Any] = field(default_factory=dict)
 
 
 def state_of(model: nn.Module) -> dict[str, Attribute]:

@@ -12,7 +12,7 @@ from torch.export._tree_utils import reorder_kwargs
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from .capture import Attribute, Flat
+from .capture import Attribute
 
 # --- names of modules
 
@@ -83,8 +83,8 @@ def levels_of(entries: Mapping[str, tuple[str, str]]) -> tuple[Level, ...]:
 KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer"}
 
 
-def flat_of(program: Flat | ExportedProgram) -> Flat:
-    """Return an exported program as a ``Flat``; a ``Flat`` is returned as it is.
+def parts_of(program: ExportedProgram) -> dict[str, Any]:
+    """Return what the ``Flat`` of a program that torch exported consists of, by its attributes.
 
     A name that the program's signature doesn't list is a parameter if its value is one. Otherwise
     it is a buffer if it is in the ``state_dict``, and a constant if not.
@@ -92,8 +92,6 @@ def flat_of(program: Flat | ExportedProgram) -> Flat:
     Raises:
         ValueError: The program is a joint graph.
     """
-    if isinstance(program, Flat):
-        return program
     signature = program.graph_signature
     if getattr(signature, "backward_signature", None) is not None:
         raise ValueError(
@@ -111,18 +109,18 @@ def flat_of(program: Flat | ExportedProgram) -> Flat:
         return Attribute("parameter" if isinstance(value, nn.Parameter) else kind, value)
 
     called: Any = program.module_call_graph[0].signature
-    return Flat(
-        program.graph,
-        {spec.arg.name: str(target) for target, spec in specs.items()},
-        {name: attribute(name, value) for name, value in values.items()},
-        [entry.fqn for entry in program.module_call_graph],
-        called.in_spec,
-        called.out_spec,
-        program.range_constraints,
-    )
+    return {
+        "graph": program.graph,
+        "names": {spec.arg.name: str(target) for target, spec in specs.items()},
+        "state": {name: attribute(name, value) for name, value in values.items()},
+        "paths": [entry.fqn for entry in program.module_call_graph],
+        "in_spec": called.in_spec,
+        "out_spec": called.out_spec,
+        "ranges": program.range_constraints,
+    }
 
 
-def reading_state(flat: Flat) -> Any:
+def reading_state(flat: Any) -> Any:
     """Return a copy of a flat graph that reads its state.
 
     The arguments come first. Then each placeholder of a parameter, buffer or constant is a
@@ -139,7 +137,7 @@ def reading_state(flat: Flat) -> Any:
     return graph
 
 
-def _rank(node: Any, flat: Flat) -> int:
+def _rank(node: Any, flat: Any) -> int:
     """The arguments first, then the state, then the rest of the graph."""
     return 2 if node.op != "placeholder" else int(node.name in flat.names)
 

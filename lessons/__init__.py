@@ -114,8 +114,8 @@ LESSONS = (
         name="inversion",
         part="transforms",
         title="Run a graph backwards",
-        minutes=60,
-        needs=("graph", "code", "tracer"),
+        minutes=65,
+        needs=("graph", "code", "tracer", "inlining"),
         summary="run a graph backwards, one inverse operation at a time",
     ),
     Lesson(
@@ -147,7 +147,7 @@ LESSONS = (
         part="below the modules",
         title="A flat graph gets its modules back",
         minutes=120,
-        needs=("graph", "code", "interpreter", "split_module"),
+        needs=("graph", "code", "interpreter", "split_module", "capture"),
         summary="give a flat exported graph its module tree back",
     ),
     Lesson(

@@ -8,6 +8,7 @@ autograd. The mode adds a node for it.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only
 
 from given import capture as given
-from given.capture import Attribute, CaptureError, Flat
+from given.capture import Attribute, CaptureError
 
 from .code import GraphModule
 from .graph import Graph, Node
@@ -341,6 +342,34 @@ class Recorder(TorchDispatchMode):
         returns a handle: call its ``remove()`` after the block, even after an error.
         """
         raise NotImplementedError("capture: Recorder.module_stacks")
+
+
+@dataclass
+class Flat:  # given
+    """A flat graph, and what the lesson ``unflatten`` needs to give it its module tree back.
+
+    Attributes:
+        graph: The graph. Its constants are placeholders too, and its output is a tuple of leaves.
+        names: From the name of each placeholder that isn't an argument of the user's to the name
+            of its attribute: ``{"p_0_weight": "0.weight"}``.
+        state: Each attribute by its name, in the model's order. A tensor that has two names in the
+            model is there twice.
+        paths: The paths of all modules; the root's is ``""``.
+        in_spec: The structure of ``(args, kwargs)``.
+        out_spec: The structure of the result.
+        ranges: The range of each size that isn't a number. In what ``capture`` records, all sizes
+            are numbers.
+
+    In torch: ``torch.export.ExportedProgram``.
+    """
+
+    graph: Graph
+    names: dict[str, str]
+    state: dict[str, Attribute]
+    paths: list[str]
+    in_spec: TreeSpec
+    out_spec: TreeSpec
+    ranges: dict[Any, Any] = field(default_factory=dict)
 
 
 def capture_flat(

@@ -31,11 +31,16 @@ class NotInvertibleError(RuntimeError):
 def invert(model: nn.Module | Function) -> GraphModule:  # step 5
     """Return the module that computes the input of ``model`` from its output.
 
-    Trace the model with a ``Tracer``, find the chain, build its inverse. The constants are then
-    attributes of ``tracer.root``, which is a new module if you trace a function, and otherwise the
-    module that you trace. But the model you are given mustn't change. A deep copy would have other
-    parameters than the model, and after a step of training it wouldn't be its inverse any more.
-    Which copy shares the parameters, and has attributes of its own?
+    Trace the model with a ``Tracer``. The constants are then attributes of ``tracer.root``, which
+    is a new module if you trace a function, and otherwise the module that you trace. But the model
+    you are given mustn't change. A deep copy would have other parameters than the model, and after
+    a step of training it wouldn't be its inverse any more. Which copy shares the parameters, and
+    has attributes of its own?
+
+    A call of ``nn.Tanh()`` is a node without a function that you could look up. What it computes is
+    ``torch.tanh``. So make a ``GraphModule`` of the root and the graph, and let ``inline_all`` of
+    the lesson ``inlining`` replace all calls of modules. Then find the chain, and build its
+    inverse.
 
     Args:
         model: A module or function of one input.
@@ -199,8 +204,8 @@ class InverseBuilder:
         """Return the function that a step calls, and its operands.
 
         Raises:
-            NotInvertibleError: It calls a method or a module, or passes arguments by keyword; the
-                stretch knows more spellings.
+            NotInvertibleError: It calls a method, or passes arguments by keyword; the stretch knows
+                more spellings.
         """
         raise NotImplementedError("inversion: InverseBuilder.call_of")
 

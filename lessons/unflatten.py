@@ -18,23 +18,24 @@ from typing import Any
 from torch import nn
 from torch.export import ExportedProgram
 
-from given.capture import Attribute, Flat
+from given.capture import Attribute
 from given.unflatten import (
     NO_MODULE,
     ROOT,
     Level,
     check_inputs,
-    flat_of,
     graph_key,
     input_leaves,
     is_below,
     levels_of,
+    parts_of,
     reading_state,
     refuse_taken,
     register,
     relative_to,
 )
 
+from .capture import Flat
 from .graph import Graph, Node, map_arg
 from .split_module import Partition, build_graph
 
@@ -65,6 +66,11 @@ def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
     for name in ["", *outliner.calls]:
         modules[name].finalize()
     return tree
+
+
+def flat_of(program: Flat | ExportedProgram) -> Flat:  # given
+    """Return what ``capture_flat`` or torch's export recorded as a ``Flat``."""
+    return Flat(**parts_of(program)) if isinstance(program, ExportedProgram) else program
 
 
 @dataclass(eq=False)

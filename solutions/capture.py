@@ -11,6 +11,7 @@ import operator
 import re
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,16 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
+from torch.utils._pytree import (
+    TreeSpec,
+    tree_flatten,
+    tree_leaves,
+    tree_map_only,
+    tree_unflatten,
+)
 
 from given import capture as given
-from given.capture import Attribute, CaptureError, Flat
+from given.capture import Attribute, CaptureError
 
 from .code import GraphModule
 from .graph import Graph, Node
@@ -408,6 +415,37 @@ class Recorder(TorchDispatchMode):
         finally:
             for hook in hooks:
                 hook.remove()
+
+
+# --- what `unflatten` takes
+
+
+@dataclass
+class Flat:  # given
+    """A flat graph, and what the lesson ``unflatten`` needs to give it its module tree back.
+
+    Attributes:
+        graph: The graph. Its constants are placeholders too, and its output is a tuple of leaves.
+        names: From the name of each placeholder that isn't an argument of the user's to the name
+            of its attribute: ``{"p_0_weight": "0.weight"}``.
+        state: Each attribute by its name, in the model's order. A tensor that has two names in the
+            model is there twice.
+        paths: The paths of all modules; the root's is ``""``.
+        in_spec: The structure of ``(args, kwargs)``.
+        out_spec: The structure of the result.
+        ranges: The range of each size that isn't a number. In what ``capture`` records, all sizes
+            are numbers.
+
+    In torch: ``torch.export.ExportedProgram``.
+    """
+
+    graph: Graph
+    names: dict[str, str]
+    state: dict[str, Attribute]
+    paths: list[str]
+    in_spec: TreeSpec
+    out_spec: TreeSpec
+    ranges: dict[Any, Any] = field(default_factory=dict)
 
 
 def capture_flat(

@@ -22,6 +22,7 @@ from torch import nn
 
 from .code import GraphModule
 from .graph import Graph, Node
+from .inlining import inline_all
 from .tracer import Tracer
 
 __all__ = ["NotInvertibleError", "add_inverse", "inverse_of", "invert"]
@@ -36,11 +37,16 @@ class NotInvertibleError(RuntimeError):
 def invert(model: nn.Module | Function) -> GraphModule:  # step 5
     """Return the module that computes the input of ``model`` from its output.
 
-    Trace the model with a ``Tracer``, find the chain, build its inverse. The constants are then
-    attributes of ``tracer.root``, which is a new module if you trace a function, and otherwise the
-    module that you trace. But the model you are given mustn't change. A deep copy would have other
-    parameters than the model, and after a step of training it wouldn't be its inverse any more.
-    Which copy shares the parameters, and has attributes of its own?
+    Trace the model with a ``Tracer``. The constants are then attributes of ``tracer.root``, which
+    is a new module if you trace a function, and otherwise the module that you trace. But the model
+    you are given mustn't change. A deep copy would have other parameters than the model, and after
+    a step of training it wouldn't be its inverse any more. Which copy shares the parameters, and
+    has attributes of its own?
+
+    A call of ``nn.Tanh()`` is a node without a function that you could look up. What it computes is
+    ``torch.tanh``. So make a ``GraphModule`` of the root and the graph, and let ``inline_all`` of
+    the lesson ``inlining`` replace all calls of modules. Then find the chain, and build its
+    inverse.
 
     Args:
         model: A module or function of one input.
@@ -48,8 +54,9 @@ def invert(model: nn.Module | Function) -> GraphModule:  # step 5
     In torch: no such function; the documentation has an example for functions of one argument.
     """
     tracer = Tracer()
-    chain = find_chain(tracer.trace(copy.copy(model)))
-    return InverseBuilder(tracer.root, chain).build()
+    graph = tracer.trace(copy.copy(model))
+    gm = inline_all(GraphModule(tracer.root, graph))
+    return InverseBuilder(gm, find_chain(gm.graph)).build()
 
 
 INVERSES: dict[Function, Function] = {
@@ -265,8 +272,8 @@ class InverseBuilder:
         """Return the function that a step calls, and its operands.
 
         Raises:
-            NotInvertibleError: It calls a method or a module, or passes arguments by keyword; the
-                stretch knows more spellings.
+            NotInvertibleError: It calls a method, or passes arguments by keyword; the stretch knows
+                more spellings.
         """
         if isinstance(step.target, str) or step.kwargs:
             raise NotInvertibleError(f"no inverse of this {step.op} is known")

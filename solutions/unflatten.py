@@ -20,23 +20,24 @@ from torch import nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from given.capture import Attribute, Flat
+from given.capture import Attribute
 from given.unflatten import (
     NO_MODULE,
     ROOT,
     Level,
     check_inputs,
-    flat_of,
     graph_key,
     input_leaves,
     is_below,
     levels_of,
+    parts_of,
     reading_state,
     refuse_taken,
     register,
     relative_to,
 )
 
+from .capture import Flat
 from .code import install
 from .graph import Graph, Node, map_arg
 from .interpreter import Interpreter
@@ -69,6 +70,11 @@ def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
     for name in ["", *outliner.calls]:
         modules[name].finalize()
     return tree
+
+
+def flat_of(program: Flat | ExportedProgram) -> Flat:  # given
+    """Return what ``capture_flat`` or torch's export recorded as a ``Flat``."""
+    return Flat(**parts_of(program)) if isinstance(program, ExportedProgram) else program
 
 
 @dataclass(eq=False)

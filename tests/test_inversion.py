@@ -26,7 +26,7 @@ from tests.models.inversion import (
     undone_twice,
     with_state,
 )
-from tests.suite import equal, holds, is_value, refuses, rows, same_numbers
+from tests.suite import equal, holds, is_value, noting, refuses, rows, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.engine import graph_module, is_graph_module, symbolic_trace
 
@@ -303,6 +303,14 @@ def test_a_graph_module_is_inverted_and_not_changed(lesson):
     inverse = lesson.invert(gm)
     equal(rows(gm.graph), before, hint="build a new graph, and leave the given one as it is")
     computes(inverse, gm(X), X)
+
+
+def test_a_module_of_torch_is_undone_by_what_undoes_its_function(lesson):
+    lesson.add_inverse(torch.tanh, torch.arctanh)
+    left = (lambda error: "_0" in str(error), "the call of the module was left in the graph")
+    hint = "`inline_all` puts what a module computes in the place of its call"
+    with noting(cause=left, hint=hint, on=(lesson.NotInvertibleError,)):
+        undone(lesson, nn.Sequential(nn.Tanh(), Affine()))
 
 
 def test_a_model_that_does_nothing_is_its_own_inverse(lesson):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from given.capture import Attribute
-from given.unflatten import NO_MODULE, flat_of
+from given.unflatten import NO_MODULE, parts_of
 from tests.models.unflatten import (
     ALIASES,
     BATCH,
@@ -184,7 +184,7 @@ def test_several_outputs_are_in_the_order_in_which_they_were_made(lesson):
 
 def test_all_names_of_a_tensor_are_known(lesson):
     two = {name: [*pair] for pair in ALIASES for name in pair}
-    state = flat_of(program_of(Aliased, x())).state
+    state = parts_of(program_of(Aliased, x()))["state"]
     state["equal"] = Attribute("buffer", state["memory"].value.clone())
     equal(
         lesson.all_names(state),
@@ -474,7 +474,7 @@ def test_the_program_isnt_changed(lesson, **options):
 
 def test_the_tree_has_copies_of_all_tensors(lesson):
     program = program_of(Aliased, x())
-    tree, originals = lesson.unflatten(program), flat_of(program).state
+    tree, originals = lesson.unflatten(program), parts_of(program)["state"]
     shared = [
         name
         for name, each in originals.items()

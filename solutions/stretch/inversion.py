@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import inversion as core
 from ..inversion import Function, NotInvertibleError, add_inverse, find_chain, inverse_of
+from .inlining import inline_all
 from .tracer import Tracer
 
 __all__ = ["NotInvertibleError", "add_inverse", "inverse_of", "invert"]
@@ -46,7 +47,10 @@ def invert(model: nn.Module | Function) -> GraphModule:
     tracer = Tracer()
     with RefuseSideEffects():
         graph = tracer.trace(copy.copy(model))
-    return InverseBuilder(tracer.root, find_chain(graph)).build()
+    root = tracer.root
+    if graph.find_nodes(op="call_module"):  # without any, this would only print code, twice
+        root = inline_all(GraphModule(root, graph))
+    return InverseBuilder(root, find_chain(graph)).build()
 
 
 for pair in (

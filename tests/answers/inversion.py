@@ -112,20 +112,21 @@ def takes_the_first_operand_that_is_the_input(lesson):
         return self.graph.call_function(inverse, copied)
 
 
-def inverting(lesson, copied):
-    """Invert what ``copied`` returns for the model."""
+def inverting(lesson, copied, inlined):
+    """Invert what ``copied`` returns for the model, with ``inlined`` for the calls of modules."""
 
     @on(lesson)
     def invert(model):
         tracer = lesson.Tracer()
-        chain = lesson.find_chain(tracer.trace(copied(model)))
-        return lesson.InverseBuilder(tracer.root, chain).build()
+        graph = tracer.trace(copied(model))
+        gm = inlined(graph_module(tracer.root, graph))
+        return lesson.InverseBuilder(gm, lesson.find_chain(gm.graph)).build()
 
 
 @wrong("test_the_model_given_is_not_changed", says="the trace stored a constant on it")
 def traces_the_model_itself(lesson):
     """Lets the tracer write its constants onto the model."""
-    inverting(lesson, lambda model: model)
+    inverting(lesson, lambda model: model, lesson.inline_all)
 
 
 @wrong(
@@ -134,7 +135,16 @@ def traces_the_model_itself(lesson):
 )
 def copies_the_model(lesson):
     """Protects the model by a deep copy."""
-    inverting(lesson, copy.deepcopy)
+    inverting(lesson, copy.deepcopy, lesson.inline_all)
+
+
+@wrong(
+    "test_a_module_of_torch_is_undone_by_what_undoes_its_function",
+    says="the call of the module was left in the graph",
+)
+def leaves_calls_of_modules(lesson):
+    """Looks for the inverse of a module, not of what the module computes."""
+    inverting(lesson, copy.copy, lambda gm: gm)
 
 
 def computes(lesson, is_refused):
@@ -178,6 +188,18 @@ def knows_side_effects_by_their_spelling(lesson):
 
 
 # --- right ----------------------------------------------------------------------------------------
+
+
+@right(core_only=True)
+def traces_into_every_module(lesson):
+    """Lets no module be a leaf, so that no call is left to inline."""
+
+    class Through(lesson.Tracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            return False
+
+    lesson.Tracer = Through
+    inverting(lesson, copy.copy, lambda gm: gm)
 
 
 @right(core_only=True)

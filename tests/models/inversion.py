@@ -207,5 +207,5 @@ NO_STEP: Cases = {
     "an operation in place": (lambda x: x.mul_(2), ("mul_",)),
     "a known function with more arguments": (lambda x: torch.logit(x, 0.4), ("logit",)),
     "a known function with a keyword": (lambda x: torch.exp(x, out=torch.zeros(2)), ("exp",)),
-    "a leaf module": (nn.Sequential(nn.Linear(2, 2)), ("_0", "0", "Linear")),
+    "a module of several operands": (nn.Sequential(nn.Linear(2, 2)), ("_0", "0", "linear")),
 }

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram
 
-from given.unflatten import flat_of
 from tests import random_models, zoo
 from tests.suite import same_numbers
 from tests.suite.programs import Case, export, exported, program_of
@@ -172,7 +171,7 @@ def counted_twice():
 
 def outlined(lesson, program: ExportedProgram):
     """The outliner of a program, before any call is taken out."""
-    return lesson.Outliner(flat_of(program))
+    return lesson.Outliner(lesson.flat_of(program))
 
 
 def calls_in(lesson, program: ExportedProgram, name: str, depth: int = 1) -> tuple:
@@ -279,7 +278,7 @@ def without_unused_specs(program: ExportedProgram) -> ExportedProgram:
 
 def root_of(lesson, program: ExportedProgram) -> nn.Module:
     """The root of the tree of a program that calls no modules."""
-    flat = flat_of(program)
+    flat = lesson.flat_of(program)
     root = lesson.UnflattenedModule(lesson.Outliner(flat), flat)
     root.finalize()
     return root

@@ -16,7 +16,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from given.unflatten import flat_of, graph_key, levels_of
+from given.unflatten import graph_key, levels_of, parts_of
 from tests import random_models
 from tests import test_unflatten as core
 from tests.models.unflatten import (
@@ -191,9 +191,13 @@ class KeepsTheNewest(nn.Module):
 @pytest.mark.beyond(
     "torch looks for the module of the copy, or reads a view of the buffer after the mutation"
 )
-@pytest.mark.parametrize("part", [lambda new: new, lambda new: new[:1]], ids=["whole", "view"])
-def test_what_a_buffer_held_before_can_be_kept_in_another(lesson, part):
-    like_eager(lesson, KeepsTheNewest(part), x(), functional=True)
+@pytest.mark.parametrize(
+    "make",
+    [partial(KeepsTheNewest, lambda new: new), partial(KeepsTheNewest, lambda new: new[:1])],
+    ids=["whole", "view"],
+)
+def test_what_a_buffer_held_before_can_be_kept_in_another(lesson, make):
+    like_eager(lesson, make, x(), functional=True)
 
 
 class Scaled(nn.Module):
@@ -235,8 +239,7 @@ def gradients(model, call):
     ids=["norms", "buffer", "view", "input"],
 )
 def test_a_functional_program_trains_like_the_model(lesson, make):
-    model = make()
-    program = export(model, x(4, 3), functional=True)
+    model, program = exported(make, x(4, 3), functional=True)
     tree = lesson.unflatten(program)
     same_numbers(gradients(tree, tree), gradients(model, model))
 
@@ -396,17 +399,20 @@ class Adds(nn.Module):
         return x * total
 
 
+def hands_to_three():
+    parts = nn.ModuleList([Adds(), Subtract(), Adds()])
+    return Model(hands_on, parts=parts, total=nn.Buffer(torch.ones(())))
+
+
 @FUNCTIONAL_TOO
 def test_a_buffer_is_handed_to_several_preserved_modules(lesson, functional):
-    parts = nn.ModuleList([Adds(), Subtract(), Adds()])
-    model = Model(hands_on, parts=parts, total=nn.Buffer(torch.ones(())))
     preserve = ("parts.0", "parts.1", "parts.2")
-    like_eager(lesson, model, x(), preserve=preserve, functional=functional)
+    like_eager(lesson, hands_to_three, x(), preserve=preserve, functional=functional)
 
 
 @pytest.mark.beyond("torch's tree fails when it runs")
 def test_a_decomposed_batch_norm_that_is_preserved_is_refused(lesson):
-    program = export(training_norms(), x(), preserve=("0",), functional=True)
+    program = program_of(training_norms, x(), preserve=("0",), functional=True)
     with refuses(RuntimeError, "'0'"):
         lesson.unflatten(program)
 
@@ -673,7 +679,7 @@ def test_more_real_models_come_back(lesson, name):
 def test_each_value_has_the_kind_that_it_had_in_the_model(strict):
     """Also what the signature doesn't list: strict export leaves out what the graph doesn't use."""
     program = without_unused_specs(program_of(Owner, x(), strict=strict))
-    state = flat_of(program).state
+    state = parts_of(program)["state"]
     equal(list(state), [*program.state_dict, *program.constants])
     equal(
         {name: (each.kind, each.is_saved) for name, each in sorted(state.items())},
@@ -723,7 +729,7 @@ def test_a_joint_graph_is_refused():
     program = program_of(Block, x())
     program.graph_signature.output_specs[0].kind = OutputKind.LOSS_OUTPUT
     with refuses(ValueError, "joint graph", cause="a program that computes gradients was accepted"):
-        flat_of(program)
+        parts_of(program)
 
 
 @pytest.mark.beyond("torch drops them")

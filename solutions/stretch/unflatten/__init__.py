@@ -18,10 +18,10 @@ from typing import Any
 from torch.export import ExportedProgram, FlatArgsAdapter
 from torch.fx import Graph
 
-from given.capture import Flat
-from given.unflatten import flat_of, refuse_taken
+from given.unflatten import refuse_taken
 
-from ...unflatten import attach
+from ...capture import Flat
+from ...unflatten import attach, flat_of
 from .calls import Outliner, attach_branches, join_names
 from .functional import remove_tokens, restore_mutations
 from .modules import (

@@ -9,10 +9,10 @@ from typing import Any
 from torch import nn
 from torch.fx import Graph, Node
 
-from given.capture import Flat
 from given.unflatten import graph_key
 
 from ... import unflatten as core
+from ...capture import Flat
 from ...unflatten import ModuleCall
 from ..graph import map_arg
 from .signatures import call_name, refuse_detours

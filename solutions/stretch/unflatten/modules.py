@@ -22,10 +22,11 @@ from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.fx.graph_module import _print_readable
 from torch.utils import _pytree as pytree
 
-from given.capture import Attribute, Flat
+from given.capture import Attribute
 from given.unflatten import check_inputs, in_order, input_leaves
 
 from ... import unflatten as core
+from ...capture import Flat
 from ...unflatten import ModuleCall
 
 RUN_WITH_INTERPRETER = ContextVar("RUN_WITH_INTERPRETER", default=True)
