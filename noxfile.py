@@ -27,8 +27,13 @@ OLDEST_PYTHON = tuple(map(int, PYTHONS[0].split(".")))
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
-# Small tensors: the threads of torch and its libraries cost more than they bring.
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+VARIABLES = {
+    # Small tensors: the threads of torch and its libraries cost more than they bring.
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # Containers set it: each process would then compile all tests again.
+    "PYTHONDONTWRITEBYTECODE": "",
+}
 # The ends of the supported range, and the pinned version.
 TORCHES = {
     "oldest": ("torch==2.11.*", "torchvision==0.26.*"),
@@ -48,11 +53,10 @@ shared = nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
     """Judge cores, solutions and torch; stubs are todo, and wrong answers rejected."""
     python = interpreter(session, "tests")
-    for implementation in ("core", "full", "torch"):
-        files = ABOUT_LESSONS if implementation == "full" else ()
-        # Answers first: the worker that takes one answer judges all of its lesson, and both workers
-        # share what is left at the end.
-        judge(session, python, implementation, "not slow", *files, *suites())
+    # All in one run, whose workers start once, and export each model once. Answers first: the
+    # worker that takes one answer judges all of its lesson, and both share what is left at the end.
+    others = ("--and", "core", "--and", "torch")
+    judge(session, python, "full", "not slow", *others, *ABOUT_LESSONS, *suites())
 
 
 @shared
@@ -193,7 +197,7 @@ def judge(session: nox.Session, python: str, impl: str, marked: str, *files: str
 
 def run(session: nox.Session, python: str, module: str, *arguments: str, **options: object) -> None:
     """Run a Python module in the shared environment."""
-    session.run(python, "-m", module, *arguments, env=ONE_THREAD, external=True, **options)
+    session.run(python, "-m", module, *arguments, env=VARIABLES, external=True, **options)
 
 
 def interpreter(session: nox.Session, *groups: str) -> str:

@@ -21,6 +21,7 @@ from tests.models.tracer import (
     same_trace,
 )
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph, same_numbers
+from tests.suite.plugin import impl_of
 
 torch_says = torch.fx._symbolic_trace.is_fx_symbolic_tracing
 
@@ -582,7 +583,7 @@ def test_a_subclass_changes_nodes_proxies_and_arguments(lesson):
 
 
 def test_the_work_is_not_left_to_torchs_tracer(lesson, monkeypatch, request):
-    if request.config.getoption("--impl") == "torch":
+    if impl_of(request.node) == "torch":
         pytest.skip("torch's own tracer is the one to be distinguished")
     theirs = vars(torch.fx.Tracer).copy()
     names = ("trace", "is_leaf_module", "call_module", "getattr")

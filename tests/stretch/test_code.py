@@ -9,6 +9,7 @@ import inspect
 import math
 import operator
 import pickle
+import sys
 import traceback
 import typing
 
@@ -560,6 +561,8 @@ def test_a_module_with_an_operator_of_aten_is_pickled(lesson, operator):
 
 
 def imported_from(folder, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == folder.name]:
+        monkeypatch.delitem(sys.modules, name)  # another implementation's
     monkeypatch.syspath_prepend(folder.parent)
     return importlib.import_module(folder.name)
 

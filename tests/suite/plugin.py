@@ -10,7 +10,7 @@ import math
 import random
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,9 @@ from tests.suite.todo import is_todo, line_of
 from tests.suite.versions import skip_what_is_newer
 
 Loader = Callable[[str], Implementation]
+IMPLEMENTATIONS = ("lessons", "core", "full", "torch")
 LOADER = pytest.StashKey[Loader]()
+OTHERS = pytest.StashKey[dict[str, Loader]]()
 SUBJECT = pytest.StashKey["Subject"]()
 LEFT_OUT = pytest.StashKey[int]()
 JUDGED = tuple(lesson.name for lesson in COURSE)
@@ -73,11 +75,12 @@ class NetworkError(RuntimeError):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--impl``, ``--lessons``, ``--step``, ``--shuffle``, and the runner's ``--order``."""
+    """Add whose code runs, and which tests; and the runner's ``--order``."""
     group = parser.getgroup("fx-kata")
     words = "whose code runs: your lessons, the reference (its cores, or whole), or torch itself"
-    impls = ("lessons", "core", "full", "torch")
-    group.addoption("--impl", choices=impls, default="lessons", help=words)
+    group.addoption("--impl", choices=IMPLEMENTATIONS, default="lessons", help=words)
+    words = "whose code runs besides: a test of a lesson is then one test for each"
+    group.addoption("--and", choices=IMPLEMENTATIONS[1:], action="append", default=[], help=words)
     group.addoption("--lessons", metavar="DIR", help="where the lessons are, if not in lessons/")
     words = "run only the tests of this step"
     group.addoption("--step", metavar="N", type=int, default=0, help=words)
@@ -155,6 +158,29 @@ def pytest_configure(config: pytest.Config) -> None:
         torch.ones((), requires_grad=True).backward()
     subject = config.stash[SUBJECT] = subject_of(config)
     config.stash.setdefault(LOADER, subject.loader())
+    others = (replace(subject, impl=impl) for impl in config.getoption("--and"))
+    config.stash[OTHERS] = {other.impl: other.loader() for other in others}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """If several implementations are judged in one run, each meets a test of its own."""
+    others = metafunc.config.getoption("--and")
+    if others and lesson_of(metafunc.definition) and "lesson" in metafunc.fixturenames:
+        impls = [metafunc.config.getoption("--impl"), *others]
+        metafunc.parametrize("lesson", impls, indirect=True)
+
+
+def impl_of(item: pytest.Item) -> str:
+    """Whose code a test judges."""
+    asked: str = item.config.getoption("--impl")
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return parameters.get("lesson", asked) if lesson_of(item) else asked
+
+
+def implementation_of(item: pytest.Item) -> Implementation:
+    """The lesson as the code that a test judges has it."""
+    loaders = item.config.stash[OTHERS]
+    return loaders.get(impl_of(item), item.config.stash[LOADER])(lesson_of(item) or "")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -179,7 +205,7 @@ def pytest_collection() -> Iterator[object]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the tests that are asked for, mark the core, and expect torch to fail `beyond`."""
-    items[:] = [item for item in items if is_asked(item, config.getoption("--impl"))]
+    items[:] = [item for item in items if is_asked(item, impl_of(item))]
     if step := config.stash[SUBJECT].step:
         items[:] = [item for item in items if is_of_step(item, step)]
     for item in items:
@@ -221,7 +247,7 @@ def is_asked(item: pytest.Item, impl: str) -> bool:
     if lesson in TOGETHER:  # the chain of the whole reference would make torch's objects
         return impl in ("core", "lessons") or (impl == "full" and lesson != CHAIN.name)
     if impl == "core":
-        return lesson is not None
+        return lesson is not None and STRETCH not in item.path.parents
     return impl != "lessons" or item.get_closest_marker("unasked") is None
 
 
@@ -237,7 +263,7 @@ def is_of_step(item: pytest.Item, step: int) -> bool:
 def is_beyond_torch(item: pytest.Item) -> bool:
     """Return whether torch is judged, and known to fail this test."""
     is_beyond = item.get_closest_marker("beyond") is not None
-    return is_beyond and item.config.getoption("--impl") == "torch"
+    return is_beyond and impl_of(item) == "torch"
 
 
 def is_stretch(item: pytest.Item) -> bool:
@@ -270,7 +296,7 @@ def no_network() -> Iterator[None]:
 def lesson(request: pytest.FixtureRequest) -> Iterator[object]:
     """The module under test: yours, the reference's, or torch's own names."""
     zoo.seed(0)  # what a test says is the same each time, and where it runs alone
-    implementation = request.config.stash[LOADER](lesson_of(request.node) or "")
+    implementation = implementation_of(request.node)
     engine.use(implementation.engine)
     with nothing_left_patched(vars(request.module)), implementation.active() as module:
         yield module
@@ -286,7 +312,8 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     state = torch.fx._symbolic_trace
     # Up to torch 2.13 the flag is a global, like the patcher; later it is local to the thread.
     flags = vars(getattr(state, "_is_fx_tracing_tls", state))
-    copies = [(each, dict(each)) for each in (vars(state), flags, vars(math), namespace)]
+    numbers = getattr(state.Tracer, "_qualname_counter", {})  # of the names of constants
+    copies = [(each, dict(each)) for each in (vars(state), flags, vars(math), namespace, numbers)]
     try:
         yield
     finally:
@@ -377,7 +404,7 @@ def pytest_runtest_makereport(
     report.is_stretch = is_stretch(item)
     if lesson is None or call.excinfo is None:
         return report
-    error, judged_lesson = call.excinfo.value, item.config.stash[LOADER](lesson)
+    error, judged_lesson = call.excinfo.value, implementation_of(item)
     is_ours = item.get_closest_marker("skip") or is_skip_of_the_suite(error, judged_lesson.folder)
     todo = what_is_todo(report, error, judged_lesson)
     if report.failed and todo:
