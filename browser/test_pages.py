@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from browser.visits import HEIGHTS, Visit, Visitor
-from lessons import LESSONS, Lesson
+from browser.visits import HEIGHTS, OVERFLOW, Visitor
+from lessons import LESSONS
 
-# The widths of a window, each with one of the ways to a page: over http, and as a file.
-WAYS = {1440: "http", 375: "file"}
 SCHEMES = ("light", "dark")
+# The widths of a window, each with a way to a page, over http or as a file, and a scheme.
+WAYS = {1440: ("http", "light"), 375: ("file", "dark")}
+# One page of each kind, seen in both schemes at both widths. The others have the same frame, by
+# template, and the style sheets of all pages say what a width changes.
+KINDS = ["404.html", "index.html", "setup.html", "try.html"]
+KINDS += [f"{kind}/proxy.html" for kind in ("lessons", "solutions", "api")]
 
 # The words of inline code, and of names in headings, that take more than one line.
 BROKEN = """() => {
@@ -51,32 +55,55 @@ UNREACHED = """async () => {
         await new Promise(resolve => setTimeout(resolve, 100));
     }
 }"""
-
-
-def faults(visit: Visit) -> list[str]:
-    """Return what is wrong with the layout of a page that is open."""
-    found = [f"the name {each} is broken" for each in visit.page.evaluate(BROKEN)]
-    found += [f"not underlined: {each}" for each in visit.page.evaluate(PLAIN_LINKS)]
-    found += [f"no key leads to the code {each}" for each in visit.page.evaluate(UNREACHED)]
-    return found + ["the page is wider than its window"] * (visit.overflow() > 0)
+# Texts of pictures below eleven pixels, as they are on the screen.
+SMALL = """() => [...document.querySelectorAll(".fx-view > svg text")]
+    .filter(each => each.checkVisibility())
+    .filter(each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a < 11)
+    .map(each => each.textContent.slice(0, 40))"""
+# Players whose picture is higher or lower at some of the steps.
+MOVING = """() => [...document.querySelectorAll(".fx-steps")].filter(figure => {
+    const slider = figure.querySelector("input[type=range]");
+    const view = figure.querySelector(".fx-view");
+    const tops = new Set();
+    for (let step = 1; step <= slider.max; step++) {
+        slider.value = step;
+        slider.dispatchEvent(new Event("input"));
+        tops.add(Math.round(view.getBoundingClientRect().top - figure.getBoundingClientRect().top));
+    }
+    return tops.size > 1;
+}).map(each => each.textContent.trim().slice(0, 40))"""
+LATE = f"""() => [...document.querySelectorAll("#the-exercise")]
+    .map(each => each.getBoundingClientRect().top)
+    .filter(top => top > {4 * HEIGHTS[1440]})"""
+# What is asked of a page as it opens, of each of its states, and of its players at the end.
+AT_FIRST = {
+    1440: {"the exercise begins after four screens, at": LATE},
+    375: {"scrolls sideways": WIDER, "below eleven pixels": SMALL},
+}
+IN_EACH_STATE = {
+    "a broken name": BROKEN,
+    "not underlined": PLAIN_LINKS,
+    "no key leads to the code": UNREACHED,
+    "the page is wider than its window, by": f"() => [({OVERFLOW})()].filter(over => over > 0)",
+}
+AT_LAST = {1440: {}, 375: {"moves from step to step": MOVING}}
 
 
 @pytest.mark.parametrize("width", WAYS)
 def test_a_page_fits_its_window_is_accessible_and_fetches_nothing_from_elsewhere(
     visitor: Visitor, path: str, width: int
 ):
-    # 404.html is what a server answers; no file leads to it.
-    protocol = "http" if path == "404.html" else WAYS[width]
+    protocol, usual = WAYS[width]
+    if path == "404.html":
+        protocol = "http"  # it is what a server answers; no file leads to it
     visit = visitor.turn_to(path, protocol, width)
-    found = []
-    if width == min(WAYS):
-        found += [f"scrolls sideways: {each}" for each in visit.page.evaluate(WIDER)]
-    found += [line for _ in visit.states() for line in faults(visit)]
-    shown = visit.scheme()
-    for scheme in sorted(SCHEMES, key=lambda each: each != shown):  # what is shown comes first
-        visit.choose(scheme)
+    found = visit.ask(AT_FIRST[width])
+    found += [line for _ in visit.states() for line in visit.ask(IN_EACH_STATE)]
+    for scheme in SCHEMES if path in KINDS else [usual]:
+        visit.choose(scheme)  # the tab remembers it
         found += [f"{scheme}: {line}" for line in visit.faint()]
-    found += visit.violations()
+    found += visit.ask(AT_LAST[width])
+    found += visit.violations() if path in KINDS else visit.violations(besides=".md-sidebar")
     visit.settle()
     found += [f"fetches {url}" for url in visit.external(visitor.addresses[protocol])]
     found += visit.errors
@@ -84,9 +111,9 @@ def test_a_page_fits_its_window_is_accessible_and_fetches_nothing_from_elsewhere
 
 
 def test_a_lesson_has_its_name_in_the_navigation(visitor: Visitor):
-    with visitor.visit("lessons/proxy.html") as visit:
-        names = visit.page.locator(".md-nav--primary .md-nav__link small").all_inner_texts()
-        assert [lesson.name for lesson in LESSONS] == list(filter(None, dict.fromkeys(names)))
+    visit = visitor.turn_to("lessons/proxy.html")
+    names = visit.page.locator(".md-nav--primary .md-nav__link small").all_inner_texts()
+    assert [lesson.name for lesson in LESSONS] == list(filter(None, dict.fromkeys(names)))
 
 
 # The share of wide blocks of code that have no shadow at their edge, and buttons on a first line.
@@ -120,13 +147,6 @@ def test_a_page_follows_the_system_until_the_reader_chooses(visitor: Visitor, sc
         visit.choose(other)
         visit.page.reload()
         assert visit.scheme() == other
-
-
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
-def test_the_exercise_begins_within_four_screens(visitor: Visitor, lesson: Lesson):
-    with visitor.visit(f"lessons/{lesson.name}.html") as visit:
-        heading = visit.page.locator("#the-exercise").bounding_box()
-        assert heading["y"] <= 4 * HEIGHTS[1440]
 
 
 # A page, the prompts of its blocks, and what is written after one of them.

@@ -5,19 +5,10 @@ from __future__ import annotations
 import pytest
 
 from browser.visits import Visit, Visitor
-from lessons import COURSE, LESSONS
+from lessons import COURSE
 
 PICTURE = ".fx-figure:not(.fx-steps, .map *)"
 SIZE = f"{PICTURE} .fx-view > svg"
-# The smallest text of all pictures, as it is on the screen.
-SMALLEST = """() => Math.min(99, ...[...document.querySelectorAll(".fx-view > svg text")]
-    .filter(text => text.checkVisibility())
-    .map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
-WITH_PICTURES = [
-    "index.html",
-    "finale.html",
-    *(f"lessons/{lesson.name}.html" for lesson in LESSONS),
-]
 # Pages whose first player shows a trace, line by line, and those with a change, step by step.
 TRACES = ["index.html", "ten_minutes.html", "lessons/proxy.html"]
 CHANGES = ["lessons/inlining.html", "lessons/unflatten.html", "lessons/split_module.html"]
@@ -67,24 +58,17 @@ def test_a_click_and_the_arrow_keys_zoom(visitor: Visitor, protocol: str):
         assert visit.overflow() <= 0  # it scrolls in its own frame
 
 
-@pytest.mark.parametrize("page", WITH_PICTURES)
-def test_no_label_is_below_eleven_pixels_on_a_phone(visitor: Visitor, page: str):
-    with visitor.visit(page, width=390) as visit:
-        assert visit.page.evaluate(SMALLEST) >= 11
-        assert visit.overflow() <= 0
-
-
 def test_keys_light_a_node_and_say_what_it_is(visitor: Visitor):
-    with visitor.visit("index.html") as visit:
-        figure = visit.page.locator(PICTURE).first
-        figure.locator(".fx-view").focus()
-        for key, name in (("End", "output"), ("Home", "x"), ("ArrowRight", "conv1")):
-            visit.page.keyboard.press(key)
-            assert figure.locator("[data-node].here").get_attribute("data-node") == name
-        says = figure.locator("[role=status]").inner_text()
-        assert says.startswith("call_module conv1 = conv1(x)")
-        lit = figure.locator("[data-node].near").evaluate_all("all => all.map(n => n.dataset.node)")
-        assert lit == ["x", "conv1", "bn1"]
+    visit = visitor.turn_to("index.html")
+    figure = visit.page.locator(PICTURE).first
+    figure.locator(".fx-view").focus()
+    for key, name in (("End", "output"), ("Home", "x"), ("ArrowRight", "conv1")):
+        visit.page.keyboard.press(key)
+        assert figure.locator("[data-node].here").get_attribute("data-node") == name
+    says = figure.locator("[role=status]").inner_text()
+    assert says.startswith("call_module conv1 = conv1(x)")
+    lit = figure.locator("[data-node].near").evaluate_all("all => all.map(n => n.dataset.node)")
+    assert lit == ["x", "conv1", "bn1"]
 
 
 def test_a_tap_lights_a_node_until_the_next_tap_outside(visitor: Visitor):
@@ -156,26 +140,6 @@ def test_slider_keys_and_buttons_go_through_a_change(visitor: Visitor, page: str
         figure.get_by_role("button", name="Play").click()
         figure.get_by_role("button", name="Pause").click()
         assert visit.errors == []
-
-
-TOPS = """figure => {
-    const slider = figure.querySelector("input[type=range]");
-    const view = figure.querySelector(".fx-view");
-    const tops = new Set();
-    for (let step = 1; step <= slider.max; step++) {
-        slider.value = step;
-        slider.dispatchEvent(new Event("input"));
-        tops.add(Math.round(view.getBoundingClientRect().top - figure.getBoundingClientRect().top));
-    }
-    return [...tops];
-}"""
-
-
-@pytest.mark.parametrize("page", WITH_PICTURES)
-def test_a_picture_stays_in_its_place_from_step_to_step_on_a_phone(visitor: Visitor, page: str):
-    with visitor.visit(page, width=390, calm=True) as visit:
-        for figure in visit.page.locator(".fx-steps").all():
-            assert len(figure.evaluate(TOPS)) == 1
 
 
 MOVING = "() => document.getAnimations().filter(each => each.playState === 'running').length"
