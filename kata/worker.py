@@ -12,23 +12,24 @@ import faulthandler
 import gc
 import importlib
 import io
-import itertools
 import json
 import os
 import pdb
 import select
+import shutil
 import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import IO, Any, NoReturn
+from unittest.mock import patch
 
 import pytest
 
 from kata.judge import FILE_BYTES, OUT_OF_MEMORY, kill_group
-from kata.paths import suites
+from kata.paths import CORES, suites
 
 try:
     import resource
@@ -41,7 +42,6 @@ SWITCHED_OFF = ("benchmark", "debugging", "faulthandler", "xdist")
 # Hundreds of modules that torch imports at the first export, which would be in each run.
 NEEDED_LATER = ("torch.export._trace",)
 PAUSE = 0.005
-NOTHING = object()
 
 
 def main() -> None:
@@ -53,10 +53,10 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):  # no print of the lessons gets between
         os.dup2(nothing, stream)
-    preparations = warm_up()
+    warm_up()
     tell(events, is_ready=True)
     if "--once" not in sys.argv:
-        serve(orders, events, preparations)
+        serve(orders, events)
     elif order := orders.readline():
         tell(events, pid=os.getpid())
         carry_out(json.loads(order))
@@ -66,11 +66,10 @@ def tell(events: IO[bytes], **content: object) -> None:
     events.write(json.dumps(content).encode() + b"\n")
 
 
-def warm_up() -> Preparations:
+def warm_up() -> None:
     """Import all that a run imports, by collecting the suite, and keep it out of the collector."""
-    preparations = Preparations()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        code = run_pytest("--collect-only", plugins=(preparations,))
+        code = run_pytest("--collect-only")
     if code:
         sys.exit(f"the suite cannot be collected:\n{printed.getvalue()}")
     for name in NEEDED_LATER:
@@ -78,7 +77,6 @@ def warm_up() -> Preparations:
             importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    return preparations
 
 
 def run_pytest(*arguments: str, plugins: tuple[object, ...] = ()) -> int:
@@ -86,17 +84,19 @@ def run_pytest(*arguments: str, plugins: tuple[object, ...] = ()) -> int:
     return int(pytest.main([*OPTIONS, *off, *arguments], plugins=list(plugins)))
 
 
-def serve(orders: IO[bytes], events: IO[bytes], preparations: Preparations) -> None:
-    """Fork a child per order, and tell how it ended; between the runs, prepare for the next one."""
+def serve(orders: IO[bytes], events: IO[bytes]) -> None:
+    """Fork a child per order, and tell how it ended; between the runs, rehearse the next one."""
     child = 0
+    rehearsal = Rehearsal(orders)
     try:
         while True:
-            pause = PAUSE if child else 0.0 if preparations.step() else None
-            if select.select([orders], [], [], pause)[0]:
+            if not child:
+                rehearsal.go_on()
+            if select.select([orders], [], [], PAUSE if child else None)[0]:
                 order = json.loads(orders.readline() or b"null")
                 if order is None:
                     return
-                preparations.begin(order["lesson"])
+                rehearsal.order = order
                 child = fork(order, orders, events)
                 tell(events, pid=child)
             if child and (ended := os.waitpid(child, os.WNOHANG))[0]:
@@ -181,32 +181,49 @@ def lower(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-class Preparations:
-    """A pytest plugin that finds what a lesson's tests take long to make, and no lesson changes.
+class Rehearsal:
+    """A pytest plugin that runs a lesson's tests on the reference, between the learner's runs.
 
-    A test module says so with a function ``prepare``: a generator that makes one thing per step,
-    which the module then keeps. The process makes them between the runs of the lesson.
+    torch imports and caches much at the first call of each thing, and the tests keep what torch
+    computed for them. What this process has done once, no child has to do again.
+
+    Attributes:
+        orders: Where the next order comes from. The rehearsal stops for it, after a test.
+        order: The last order.
+        done: The tests that have run, and the suites of which all have.
     """
 
-    def __init__(self) -> None:
-        self.steps: dict[str, Iterator[object]] = {}
-        self.wanted: Iterator[object] = iter(())
+    def __init__(self, orders: IO[bytes]) -> None:
+        self.orders = orders
+        self.order: dict[str, Any] = {}
+        self.done: set[str] = set()
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        for module in {item.module for item in session.items if isinstance(item, pytest.Function)}:
-            if hasattr(module, "prepare"):
-                self.steps[module.__name__.rpartition("test_")[2]] = module.prepare()
+    def go_on(self) -> None:
+        """Run the tests that haven't run yet, until there are none or an order comes."""
+        core = CORES / f"{self.order.get('lesson')}.py"
+        if not core.exists() or suites(core.stem)[0] in self.done:
+            return
+        with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ):
+            os.environ["KATA_KERNELS"] = self.order["kernels"] or folder
+            Path(folder, "lessons").mkdir()
+            shutil.copy(core, Path(folder, "lessons"))
+            order = json.dumps({"folder": folder, "yours": (), "step": 0})
+            run_pytest(f"--order={order}", "-m", "not slow", suites(core.stem)[0], plugins=(self,))
+        gc.collect()
+        gc.freeze()  # the children's collector need not look at these objects
 
-    def begin(self, lesson: str) -> None:
-        """Take up what a lesson's tests want. A run doesn't wait for it: it makes what it lacks."""
-        self.wanted = itertools.chain(self.steps.pop(lesson, ()), self.wanted)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.nodeid not in self.done]
 
-    def step(self) -> bool:
-        """Make one thing for a lesson that was judged, and return whether there was any."""
-        is_made = next(self.wanted, NOTHING) is not NOTHING
-        if is_made:
-            gc.freeze()  # the children's collector need not look at these objects
-        return is_made
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, bool, bool]:
+        result = yield
+        self.done |= {item.nodeid, "" if nextitem else item.nodeid.partition("::")[0]}
+        if select.select([self.orders], [], [], 0)[0]:
+            item.session.shouldstop = "an order has come"
+        return result
 
 
 class MemoryGuard:

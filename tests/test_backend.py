@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -18,7 +18,6 @@ from tests.models.backend import (
     block,
     call,
     can_run_in_this_order,
-    captured_once,
     chain,
     compiled_by,
     computes_what_eager_does,
@@ -740,14 +739,14 @@ def compiled_with(lesson, monkeypatch):
     """Compile with the lesson's backend, from a clean start."""
     # torch.compile also measures its guards, for which it fills the caches with something else.
     monkeypatch.setattr("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0, raising=False)
-    yield lambda model: compiled_by(lesson.backend, model)
+    yield functools.partial(compiled_by, lesson.backend)
     torch._dynamo.reset()
 
 
 @needs_compiler
 def test_a_compiled_function_computes_what_eager_does(compiled_with):
-    """The second time, both sizes are symbolic."""
-    function = compiled_with(block)
+    """Both sizes are symbolic."""
+    function = compiled_with(block, dynamic=True)
     for shape in ((6, 8), (5, 4)):
         same_numbers(function(*inputs(*shape)), block(*inputs(*shape)))
 
@@ -760,25 +759,3 @@ def test_a_compiled_model_trains(compiled_with):
     model.zero_grad()
     model(x).pow(2).sum().backward()
     same_numbers(ours, [each.grad for each in model.parameters()])
-
-
-def prepare() -> Iterator[object]:
-    """Capture the functions of many tests, one per step, and compile with what torch imports."""
-    asked = [
-        *CASES.values(),
-        *((each, (torch.ones(4, 3),)) for each in (*FIT.values(), softmax)),
-        *((each, (torch.ones(3, 3),)) for each in UNFIT.values()),
-        *((random_program(seed), inputs(4, 4)) for seed in range(10)),
-        *((each, inputs(4, 3)) for each in (chain, block, two_results, stored_and_read)),
-        *((each, inputs(3)) for each in (chain, written_between, written_after)),
-        *((around, inputs(size, size)) for size in (3, 6)),
-        *((two_results, inputs(6, 6)), (chain, inputs(20_000))),
-    ]
-    for function, args in asked:
-        yield captured_once(function, args)
-    yield captured_once(torch.relu, (torch.ones(4, 3),), dynamic=True)
-    yield compiled_by("aot_eager", Net())(torch.ones(6, 8)).sum().backward()
-    function = compiled_by("aot_eager", block)
-    for shape in ((6, 8), (5, 4)):
-        yield function(*inputs(*shape))
-    yield torch._dynamo.reset()

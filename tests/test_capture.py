@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -584,13 +583,3 @@ def test_flat_has_each_name_of_a_tied_parameter(lesson):
         "the same tensor under both names",
     )
     equal("tail.weight" in flat.names.values(), False)
-
-
-def prepare() -> Iterator[None]:
-    """Let torch capture what the tests compare with, one model per step."""
-    for make in (nested, called_twice, headline):
-        yield exports(make)
-    yield makes_fx(attention)
-    for parameter in QUICK:
-        if not parameter.marks:
-            yield makes_fx(small, *parameter.values)

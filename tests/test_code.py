@@ -368,6 +368,3 @@ def test_resnet18_has_the_code_that_torch_writes_and_computes_the_same(lesson):
     module = lesson.GraphModule(specimen.model, graph)
     same_code(module.code, graph)
     same_numbers(module(*specimen.inputs), specimen.eager())
-
-
-prepare = zoo.fill_resnet18

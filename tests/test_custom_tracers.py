@@ -183,6 +183,3 @@ def test_resnet18_has_the_paths_of_the_table(lesson):
     equal(list(found), list(table))
     for name, path in found.items():
         equal(f"{name}: {path!r}", f"{name}: {table[name]}")
-
-
-prepare = zoo.fill_resnet18

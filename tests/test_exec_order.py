@@ -23,7 +23,7 @@ from tests.models.exec_order import (
     watched,
 )
 from tests.suite import equal, holds, is_value, refuses, same_graph
-from tests.zoo import Model, fill_resnet18
+from tests.zoo import Model
 
 # --- step 1: the plan -----------------------------------------------------------------------------
 
@@ -359,6 +359,3 @@ def test_concrete_arguments_are_used_in_the_trace(lesson):
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in MISREAD])
 def test_the_record_equals_torchs(lesson, name):
     same_record(record(lesson, MODELS[name]()), golden(name))
-
-
-prepare = fill_resnet18

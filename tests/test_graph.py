@@ -395,6 +395,3 @@ def test_the_callers_function_alone_decides_what_is_impure(lesson):
 @by_chance(20)
 def test_random_edits(lesson, chance):
     same_script(lesson, chance)
-
-
-prepare = zoo.fill_resnet18

@@ -427,6 +427,3 @@ def test_resnet18_becomes_functions_and_parameters(lesson, training):
     same_as(gm, eager, images)
     hint = "the graph has to change the buffers in place"
     same_numbers(dict(gm.state_dict()), dict(eager.state_dict()), hint=hint)
-
-
-prepare = zoo.fill_resnet18

@@ -277,6 +277,3 @@ def test_a_later_run_replaces_the_time_of_an_earlier_one(lesson):
     got = node_of(module, "neg").meta["seconds"]
     cause = (1000 < got < 1001, "the seconds of both runs were added up")
     holds(0 < got < 1000, "the time of the last run", got=got, cause=cause)
-
-
-prepare = zoo.fill_resnet18

@@ -276,6 +276,3 @@ MODELS["ResNet18"] = zoo.resnet18
 @pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
 def test_a_model_inside_torchs_tracer(lesson, build):
     same_graph(plugged(lesson).trace(build().model), fx.Tracer().trace(build().model))
-
-
-prepare = zoo.fill_resnet18

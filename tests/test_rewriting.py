@@ -25,7 +25,7 @@ from tests.models.rewriting import (
 )
 from tests.suite import equal, holds, is_value, refuses
 from tests.suite.engine import is_graph_module, symbolic_trace
-from tests.zoo import Model, fill_resnet18, resnet18
+from tests.zoo import Model, resnet18
 
 # --- step 1: one node of the pattern, and one of the graph ----------------------------------------
 
@@ -312,6 +312,3 @@ def test_the_model_is_not_changed_and_shares_no_parameters(lesson):
     equal(shared, [], hint="fuse a copy")
     added = sorted(vars(model).keys() - names)
     equal(added, [], hint="trace a copy: a trace stores its constants on the model")
-
-
-prepare = fill_resnet18

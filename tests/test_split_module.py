@@ -560,6 +560,3 @@ def test_random_graphs_are_cut_as_torch_cuts_them(lesson, chance):
         inputs = [torch.rand(3, requires_grad=True), torch.rand(3)]
         ours, whole = (numbers_and_gradients(module, m, inputs) for module in (split, m))
         same_numbers(ours, whole, hint="compare split.code with the code of the model")
-
-
-prepare = zoo.fill_resnet18

@@ -598,6 +598,3 @@ def test_the_work_is_not_left_to_torchs_tracer(lesson, monkeypatch, request):
         cause=(bool, "methods of `torch.fx.Tracer` did the work: inherited, borrowed or called"),
         hint="derive from `TracerBase`, and write the methods of the stub yourself",
     )
-
-
-prepare = zoo.fill_resnet18

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from given.unflatten import NO_MODULE, parts_of
 from tests.models.unflatten import (
     ALIASES,
     BATCH,
-    PREPARED,
     QUICK,
     REAL,
     Aliased,
@@ -602,9 +600,3 @@ def test_a_real_model_comes_back(lesson, name):
         {name: parameter.grad for name, parameter in model.named_parameters()},
     )
     equal(names(tree), names(model))
-
-
-def prepare() -> Iterator[None]:
-    """Export the programs of the core's tests, one per step."""
-    for case in PREPARED:
-        yield case.made()

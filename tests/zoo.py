@@ -12,7 +12,7 @@ import enum
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -514,11 +514,6 @@ def resnet18() -> Specimen:
 @cache
 def _resnet18() -> Specimen:
     return classifier("resnet18", side=64)
-
-
-def fill_resnet18() -> Iterator[Specimen]:
-    """Fill its weights: as ``prepare`` of a test module, once for all the runs of a lesson."""
-    yield resnet18()
 
 
 def classifier(name: str, side: int = 224) -> Specimen:

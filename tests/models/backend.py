@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from functools import cache
+from types import FunctionType
 from weakref import WeakKeyDictionary
 
 import torch
@@ -101,7 +102,9 @@ def flat(lesson, function, *args, dynamic=False):
 def captured_once(function, args, table=TABLE, dynamic=False):
     """The operators of a function, as torch's graph module; no test changes it."""
     layouts = tuple((each.shape, each.stride(), each.dtype, each.device) for each in args)
-    key = function, layouts, id(table), dynamic
+    # A function that a test defines is another one each time, with the same code.
+    is_local = isinstance(function, FunctionType) and not function.__closure__
+    key = function.__code__ if is_local else function, layouts, id(table), dynamic
     if key not in CAPTURED:
         captured = make_fx(
             function,
@@ -300,9 +303,9 @@ def computes_what_eager_does(lesson, name):
 # --- judging --------------------------------------------------------------------------------------
 
 
-def compiled_by(backend, model):
+def compiled_by(backend, model, **options):
     """Compile a model; an error of the backend is raised as it is, not wrapped."""
-    compiled = torch.compile(model, backend=backend)
+    compiled = torch.compile(model, backend=backend, **options)
 
     def run(*args):
         try:

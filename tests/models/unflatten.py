@@ -14,7 +14,7 @@ from torch.export import Dim, ExportedProgram
 
 from tests import random_models, zoo
 from tests.suite import same_numbers
-from tests.suite.programs import Case, export, exported, program_of
+from tests.suite.programs import export, exported, program_of
 from tests.zoo import Model
 
 
@@ -468,22 +468,3 @@ def random_tree(seed: int) -> tuple[Callable[[], nn.Module], tuple[torch.Tensor,
     """A function that makes a random model, and the model's inputs."""
     specimen = random_models.tree(seed)
     return lambda: copy.deepcopy(specimen.model), specimen.inputs
-
-
-MODELS = [
-    *(one_block, block_and_tanh, three_and_one, Block, Nested),
-    *(hands_its_parameter_down, looks_like_the_owner, called_twice, called_differently),
-    *(tied, two_names, Aliased, Owner, uses_several, counted_twice, training_norms),
-    *(called_alike_in_the_end, owns_everything, idle),
-]
-PREPARED = [
-    *(Case(model, x()) for model in MODELS),
-    Case(Mutates, x(), x()),
-    *(Case(model, x(4, 3), dynamic_shapes=BATCH) for model in (Block, UsesSizes)),
-    *(Case(REAL[name][0], *REAL[name][1]) for name in QUICK),
-    *(Case(make, *inputs) for make, inputs in map(random_tree, range(3))),
-    *(Case(make, x(3).argsort(), x(3), x(3)) for make in (in_a_list, as_a_keyword, twice)),
-    Case(Scale, x(3), x(3)),
-    Case(Structures, *structures()[0], kwargs=structures()[1]),
-    *(Case(Keywords, x(3), kwargs={"left": x(3), "right": x(3) + more}) for more in (0, 1)),
-]

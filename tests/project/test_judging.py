@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import time
 from pathlib import Path
 
@@ -10,12 +12,10 @@ import pytest
 from kata.judge import Judge, Timer, signature
 from kata.paths import CORES
 from kata.verdict import End, Verdict
+from kata.worker import Rehearsal
 from lessons import NAMES
-from tests import test_unflatten
 from tests.project.stage import request
 from tests.project.submissions import STARRED, answer
-from tests.suite import programs
-from tests.suite.answers import judge_folder
 
 LESSON = "path_of_module"
 MEBIBYTE = 2**20
@@ -224,8 +224,16 @@ def test_a_run_can_be_stopped_with_all_that_it_started(judge: Judge, lessons: Pa
     assert run.stop().ending.how is End.STOPPED
 
 
-@pytest.mark.slow  # a whole core
-def test_the_programs_that_the_core_asks_for_are_prepared(monkeypatch):
-    monkeypatch.setattr(programs, "KNOWN", {})
-    judge_folder(CORES, "tests/test_unflatten.py", "-m", "core")
-    assert set(programs.KNOWN) == {case.key for case in test_unflatten.PREPARED}
+def test_a_rehearsal_runs_all_tests_once_and_stops_for_an_order(monkeypatch):
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as orders, os.fdopen(write, "wb", buffering=0) as judge:
+        rehearsal = Rehearsal(orders)
+        rehearsal.order = {"lesson": LESSON, "kernels": None}
+        judge.write(b"an order")
+        rehearsal.go_on()
+        (first,) = rehearsal.done - {""}
+        orders.read(len("an order"))
+        rehearsal.go_on()
+    assert first.startswith(f"tests/test_{LESSON}.py::")
+    assert f"tests/test_{LESSON}.py" in rehearsal.done

@@ -46,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if order := order_of(config):
         # Opened once, before the judged code runs: it need not be opened again.
         out = Path(order["folder"], "events.jsonl").open("a", encoding="utf-8", buffering=1)
+        config.add_cleanup(out.close)
         config.pluginmanager.register(Events(out, config), "fx-kata-events")
 
 
