@@ -3,7 +3,7 @@
 Each lesson is saved again and again in a folder of its own, under a real watch: with the first
 function of its first step broken, until the failure is on the screen, and with the whole core,
 until the screen says that it is green. Before that, a learner has read a first failure, and the
-judge has had the time to prepare what the tests compare with.
+judge has had the time to rehearse the lesson.
 """
 
 from __future__ import annotations
