@@ -102,9 +102,10 @@ def flat(lesson, function, *args, dynamic=False):
 def captured_once(function, args, table=TABLE, dynamic=False):
     """The operators of a function, as torch's graph module; no test changes it."""
     layouts = tuple((each.shape, each.stride(), each.dtype, each.device) for each in args)
-    # A function that a test defines is another one each time, with the same code.
-    is_local = isinstance(function, FunctionType) and not function.__closure__
-    key = function.__code__ if is_local else function, layouts, id(table), dynamic
+    # A function that a test defines is another one at each run, with the same code.
+    held = getattr(function, "__closure__", None) or getattr(function, "__defaults__", None)
+    is_plain = isinstance(function, FunctionType) and not held
+    key = function.__code__ if is_plain else function, layouts, id(table), dynamic
     if key not in CAPTURED:
         captured = make_fx(
             function,
