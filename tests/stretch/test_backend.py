@@ -24,7 +24,7 @@ from tests.models.backend import (
     inputs,
     random_program,
 )
-from tests.suite import equal, holds, same_numbers
+from tests.suite import equal, holds, rest_slow, same_numbers
 from tests.suite.engine import map_arg
 
 # --- the plan for the memory ----------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_numbers_and_gradients_equal_eager_s(lesson, name):
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("tens", range(10, 20))
+@pytest.mark.parametrize("tens", rest_slow(range(10, 20), quick=3))
 def test_random_programs_compute_what_eager_does(lesson, tens):
     """Ten programs at a time are one graph, because the compiler starts once for a graph."""
     programs, args = [random_program(10 * tens + each) for each in range(10)], inputs(5, 5)

@@ -17,7 +17,7 @@ from tests.suite.expect import (
     warns_of,
 )
 from tests.suite.graphs import rows, same_graph
-from tests.suite.versions import asking_more
+from tests.suite.versions import asking_more, rest_slow
 
 __all__ = [
     "asking_more",
@@ -30,6 +30,7 @@ __all__ = [
     "noting",
     "own",
     "refuses",
+    "rest_slow",
     "rows",
     "same_graph",
     "same_numbers",

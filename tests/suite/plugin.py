@@ -162,6 +162,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[OTHERS] = {other.impl: other.loader() for other in others}
 
 
+@pytest.hookimpl(trylast=True)  # one case's tests come one after the other, and share an export
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """If several implementations are judged in one run, each meets a test of its own."""
     others = metafunc.config.getoption("--and")
