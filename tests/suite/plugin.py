@@ -194,12 +194,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Keep the garbage collector away from imported modules: going through them takes long."""
+    """Keep the garbage collector away from imported modules, and let it come less often."""
     global _is_frozen
     result = yield
     if not _is_frozen:  # a run inside a run would freeze the garbage of others
         _is_frozen = True
         gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
     return result
 
 
