@@ -21,8 +21,8 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import inversion as core
+from ..inlining import TraceError
 from ..inversion import Function, NotInvertibleError, add_inverse, find_chain, inverse_of
-from ..proxy import TraceError
 from .inlining import inline_all
 from .tracer import Tracer
 
