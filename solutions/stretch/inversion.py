@@ -21,7 +21,6 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import inversion as core
-from ..inlining import TraceError
 from ..inversion import Function, NotInvertibleError, add_inverse, find_chain, inverse_of
 from .inlining import inline_all
 from .tracer import Tracer
@@ -54,7 +53,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
     if graph.find_nodes(op="call_module"):  # without any, this would only print code, twice
         try:
             root = inline_all(GraphModule(root, graph))
-        except TraceError as error:
+        except ValueError as error:  # also a `TraceError`
             raise NotInvertibleError(str(error)) from error
     return InverseBuilder(root, find_chain(graph)).build()
 
