@@ -565,7 +565,7 @@ def test_flat_says_what_each_placeholder_is(lesson):
     equal([flat.names.get(name) for name in placeholders], [constant, "shift", "scale", None])
 
 
-def test_a_constant_that_only_an_unused_node_reads_is_no_input(lesson):
+def test_a_constant_that_only_an_unused_node_reads_isnt_an_input(lesson):
     def reads(model, x):
         model.plain + 1
         return model.linear(x)

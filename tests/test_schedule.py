@@ -465,7 +465,7 @@ def test_a_worker_that_waits_leaves_the_processor_to_others(lesson):
     )
 
 
-def test_a_closed_mailbox_fails_whoever_waits(lesson):
+def test_a_wait_on_a_closed_mailbox_fails(lesson):
     box, there, missing = lesson.Mailbox(), message(lesson, 0), message(lesson, 1)
     box.send(there, 7)
     waiting = started(box.receive, missing)

@@ -38,7 +38,7 @@ def main(arguments: argparse.Namespace) -> int:
     console = open_console()
     session = begun(arguments)
     if arguments.json:
-        list(session.judge_everybody())
+        list(session.judge_all())
         sys.stdout.write(to_json(session.summary()))
         return 0
     try:
@@ -62,7 +62,7 @@ def begun(arguments: argparse.Namespace) -> Session:
 def judge(session: Session, console: Console) -> None:
     """Judge all participants, and print a line for each lesson."""
     total = sum(map(len, session.work.values()))
-    for number, words in enumerate(session.judge_everybody(), start=1):
+    for number, words in enumerate(session.judge_all(), start=1):
         console.print(f"{number}/{total} {words}", soft_wrap=True)
 
 

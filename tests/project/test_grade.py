@@ -68,7 +68,7 @@ SPAWNS = answer('return os.posix_spawn("/bin/sh", ["sh", "-c", "sleep 600"], {})
 
 
 def states(session: Session) -> dict[str, str]:
-    list(session.judge_everybody())
+    list(session.judge_all())
     return {person.name: person.grades[0].state for person in session.summary().people}
 
 

@@ -295,7 +295,7 @@ def reads_a_row():
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch reads it to make a fake tensor
-def test_a_tensor_that_was_made_of_a_parameter_is_no_constant_of_a_program(lesson):
+def test_a_tensor_made_of_a_parameter_isnt_a_constant(lesson):
     trains_as_eager(lesson, reads_a_row(), torch.rand(2, 4))
     for make in (lesson.program, lesson.capture_flat):
         with refuses(lesson.CaptureError, "[4]", "parameter", "make it in forward"):
@@ -310,7 +310,7 @@ def test_a_parameter_is_one_while_a_model_is_captured(lesson):
     runs_as_eager(lesson.capture, Asks(4, 4), torch.rand(2, 4))
 
 
-def test_a_state_that_is_no_buffer_is_refused(lesson):
+def test_a_state_that_isnt_a_buffer_is_refused(lesson):
     def counts(model, x):
         model.seen = model.seen + 1
         return x * model.seen

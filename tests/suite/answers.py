@@ -74,7 +74,9 @@ def wrong(fails: str, *, says: str, never: str = "") -> Callable[[Change], Answe
     return lambda change: Answer(change, fails=fails, says=says, never=never)
 
 
-def right(change: Change | None = None, *, core_only: bool = False):
+def right(
+    change: Change | None = None, *, core_only: bool = False
+) -> Answer | Callable[[Change], Answer]:
     """Mark a change as a right answer of another shape (with ``core_only``, of the core)."""
     if change is None:
         return lambda change: Answer(change, core_only=core_only)

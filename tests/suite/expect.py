@@ -42,14 +42,14 @@ Seen = tuple[Callable[[Any], object] | bool, str]
 Cause = str | Seen | Sequence[Seen]
 
 
-class Mismatch(AssertionError):
+class MismatchError(AssertionError):
     """A comparison failed; the message is written for the person whose code was judged."""
 
 
-def mismatch(*, expected: object, got: object, cause: str, hint: str) -> Mismatch:
+def mismatch(*, expected: object, got: object, cause: str, hint: str) -> MismatchError:
     """Compose the four lines that every failure has."""
     lines = {"expected": shown(expected), "got": shown(got), "likely cause": cause, "try": hint}
-    return Mismatch("\n".join(labelled(label, text) for label, text in lines.items() if text))
+    return MismatchError("\n".join(labelled(label, text) for label, text in lines.items() if text))
 
 
 def words_of(cause: Cause, got: object) -> str:

@@ -100,7 +100,7 @@ def core(lesson: str) -> Implementation:
 
 
 def torch_itself(lesson: str) -> Implementation:
-    """torch's own code under the lesson's names; a name that torch lacks skips its test."""
+    """The code of torch under the lesson's names; a name that torch lacks skips its test."""
     from tests.oracle import of_torch  # where torch itself is judged, and nowhere else
 
     return Implementation(lesson, ROOT / "tests" / "oracle.py", Oracle(of_torch(lesson)))
