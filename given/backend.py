@@ -10,6 +10,7 @@ import multiprocessing
 import operator
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -212,7 +213,7 @@ def library_of(text: str) -> ctypes.CDLL:
         OSError: There is no compiler, or it failed.
     """
     compiler = find_compiler()
-    content = "\0".join([compiler, *FLAGS, str(OPTIONS), text])
+    content = "\0".join([compiler, *FLAGS, str(OPTIONS), os.environ.get("CFLAGS", ""), text])
     name = hashlib.sha256(content.encode()).hexdigest()[:20]
     library = library_folder() / f"{name}.so"
     with contextlib.suppress(OSError):  # it isn't there, or isn't whole
@@ -253,7 +254,10 @@ def library_folder() -> Path:
 
 
 def build(compiler: str, text: str, library: Path) -> None:
-    """Compile C to a library, with the first of ``OPTIONS`` that works."""
+    """Compile C to a library, with the first of ``OPTIONS`` that works.
+
+    The options in the variable CFLAGS come after them.
+    """
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         source, result = Path(folder, "kernels.c"), Path(folder, "kernels.so")
         source.write_text(text, encoding="utf-8")
@@ -262,6 +266,7 @@ def build(compiler: str, text: str, library: Path) -> None:
                 compiler,
                 *FLAGS,
                 *options,
+                *shlex.split(os.environ.get("CFLAGS", "")),
                 "-shared",
                 "-fPIC",
                 str(source),

@@ -45,7 +45,16 @@ def test_all_that_affects_a_library_affects_its_name(built, tmp_path, monkeypatc
     backend.library_of(TEXT)
     monkeypatch.setenv("CC", str(compiler))
     backend.library_of(TEXT)
-    assert len(set(built)) == 5
+    monkeypatch.setenv("CFLAGS", "-DANOTHER='1 + 1'")
+    backend.library_of(TEXT)
+    assert len(set(built)) == 6
+
+
+@pytest.mark.compiler
+def test_the_options_of_the_variable_come_last(built, monkeypatch):
+    monkeypatch.setattr(backend, "FLAGS", [*backend.FLAGS, "-DNUMBER=1"])
+    monkeypatch.setenv("CFLAGS", "-UNUMBER -DNUMBER='1 + 1'")
+    assert backend.library_of("int run() { return NUMBER; }").run() == 2
 
 
 @pytest.mark.compiler
