@@ -192,25 +192,28 @@ class Rehearsal:
     Attributes:
         orders: Where the next order comes from. The rehearsal stops for it, after a test.
         order: The last order.
-        done: The tests that have run, and the suites of which all have.
+        done: The tests that have run.
+        finished: The suites of which all tests have.
     """
 
     def __init__(self, orders: IO[bytes]) -> None:
         self.orders = orders
         self.order: dict[str, Any] = {}
         self.done: set[str] = set()
+        self.finished: set[str] = set()
 
     def go_on(self) -> None:
         """Run the tests that haven't run yet, until there are none or an order comes."""
         core = CORES / f"{self.order.get('lesson')}.py"
-        if not core.exists() or suites(core.stem)[0] in self.done:
+        suite = suites(core.stem)[0]
+        if not core.exists() or suite in self.finished:
             return
         with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ):
             os.environ["KATA_KERNELS"] = self.order["kernels"] or folder
             Path(folder, "lessons").mkdir()
             shutil.copy(core, Path(folder, "lessons"))
             order = json.dumps({"folder": folder, "yours": (), "step": 0})
-            run_pytest(f"--order={order}", "-m", "not slow", suites(core.stem)[0], plugins=(self,))
+            run_pytest(f"--order={order}", "-m", "not slow", suite, plugins=(self,))
         gc.collect()
         gc.freeze()  # the children's collector need not look at these objects
 
@@ -222,7 +225,9 @@ class Rehearsal:
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, bool, bool]:
         result = yield
-        self.done |= {item.nodeid, "" if nextitem else item.nodeid.partition("::")[0]}
+        self.done.add(item.nodeid)
+        if nextitem is None:
+            self.finished.add(item.nodeid.partition("::")[0])
         if select.select([self.orders], [], [], 0)[0]:
             item.session.shouldstop = "an order has come"
         return result
