@@ -36,7 +36,7 @@ WIDTH = 80
 # What Python, torch's proxies and its tracer raise where something isn't recorded. A comparison
 # that failed is none of these: it has its cause already.
 STOPS = (TraceError, TypeError, NameError, RuntimeError)
-JUDGED = ("lessons.", "solutions.", "tests.answers.")
+OF_THE_JUDGED = ("lessons.", "solutions.", "tests.answers.")
 
 Seen = tuple[Callable[[Any], object] | bool, str]
 Cause = str | Seen | Sequence[Seen]
@@ -254,7 +254,7 @@ def noting(
 def is_learners_own(error: BaseException) -> bool:
     """Return whether a line of the judged code raised an error, and not what that line called."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return f"{frame.f_globals.get('__name__', '')}.".startswith(JUDGED)
+    return f"{frame.f_globals.get('__name__', '')}.".startswith(OF_THE_JUDGED)
 
 
 @contextlib.contextmanager

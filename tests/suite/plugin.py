@@ -213,7 +213,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if STRETCH in item.path.parents:
             item.add_marker(pytest.mark.stretch)
-        if not any(item.get_closest_marker(name) for name in ("stretch", "beyond", "slow", "gpu")):
+        if not (is_stretch(item) or any(item.get_closest_marker(name) for name in ("slow", "gpu"))):
             item.add_marker(pytest.mark.core)
         if is_beyond_torch(item):
             marker = item.get_closest_marker("beyond")
