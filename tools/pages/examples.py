@@ -20,7 +20,7 @@ from kata.paths import ROOT
 from tools.pages.fences import Fence, fences
 
 # Shown, not run: the shell, text, pictures that the site draws, and quotations.
-SHOWN = {"console", "text", "fx-graph", "solution", "differences", "strip", "plan"}
+SHOWN = {"console", "text", "fx-graph", "solution", "strip", "plan"}
 OUTPUT = "output"
 # A folder that holds no lesson: whatever a page imports from ``lessons`` is lent.
 NO_LESSONS = ROOT / "docs"
