@@ -136,11 +136,22 @@ def numeric_difference(our: object, their: object) -> str:
     """Return how two leaves differ, in one line; empty if they are equal."""
     if not isinstance(their, torch.Tensor):
         return "" if our == their else f"{our!r} instead of {their!r}"
+    if are_equal(our, their):  # most are, and this takes a fraction of the time
+        return ""
     try:
         torch.testing.assert_close(our, their, equal_nan=True)
     except AssertionError as error:
         return " ".join(str(error).split())
     return ""
+
+
+def are_equal(our: object, their: torch.Tensor) -> bool:
+    """Return whether two tensors are of one kind, and have equal numbers, none of them nan."""
+    return (
+        isinstance(our, torch.Tensor)
+        and (our.layout, our.device, our.dtype) == (their.layout, their.device, their.dtype)
+        and torch.equal(our, their)
+    )
 
 
 @contextlib.contextmanager
