@@ -19,8 +19,7 @@ from tests.models.schedule import (
 )
 from tests.suite import equal, holds, is_value, noting, refuses, same_numbers
 from tests.suite.engine import symbolic_trace
-from tests.suite.expect import Words
-from tests.suite.todo import is_todo
+from tests.suite.expect import Words, is_todo
 
 SCHEDULES = ("gpipe", "one_f_one_b")
 

@@ -40,7 +40,7 @@ class Session:
         self,
         submissions: list[Submission],
         lessons: tuple[str, ...] = NAMES,
-        seconds: float = 10.0,
+        seconds: float = Request.seconds,
         jobs: int = 2,
         container: Container | None = None,
     ) -> None:

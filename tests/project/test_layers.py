@@ -23,7 +23,7 @@ LONGEST_BODY = 25
 MOST_GIVEN = 0.34
 MUCH_GIVEN = {"capture": 0.43, "unflatten": 0.46}
 LEAST_STEPS, SHORT_LESSON = 3, 30
-NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|unasked)\b|asking_more\(")
+NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|unasked)\b")
 KNOWN = {*sys.stdlib_module_names, "torch", "given"}
 
 PIECES = set(

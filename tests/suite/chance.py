@@ -27,8 +27,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import strategies as st
 
-from tests.suite.expect import labelled
-from tests.suite.todo import is_todo
+from tests.suite.expect import is_todo, labelled
 
 Test = Callable[..., None]
 # How long to look for a smaller program that fails, by the processor's clock, and among how many.
