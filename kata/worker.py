@@ -205,15 +205,14 @@ class Rehearsal:
     def go_on(self) -> None:
         """Run the tests that haven't run yet, until there are none or an order comes."""
         core = CORES / f"{self.order.get('lesson')}.py"
-        suite = suites(core.stem)[0]
-        if not core.exists() or suite in self.finished:
+        if not core.exists() or suites(core.stem)[0] in self.finished:
             return
         with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ):
             os.environ["KATA_KERNELS"] = self.order["kernels"] or folder
             Path(folder, "lessons").mkdir()
             shutil.copy(core, Path(folder, "lessons"))
             order = json.dumps({"folder": folder, "yours": (), "step": 0})
-            run_pytest(f"--order={order}", "-m", "not slow", suite, plugins=(self,))
+            run_pytest(f"--order={order}", "-m", "not slow", suites(core.stem)[0], plugins=(self,))
         gc.collect()
         gc.freeze()  # the children's collector need not look at these objects
 
