@@ -42,8 +42,17 @@ TORCHES = {
 }
 
 # Tests about the lessons in tests/project; the rest is about runner, site and repository.
-RULES = ("answers", "independence", "models")
-ABOUT_LESSONS = ("tests/project/test_answers.py", "tests/project/test_stubs.py")
+RULES = (
+    "answers",
+    "given",
+    "hints",
+    "independence",
+    "layers",
+    "like_in_like_out",
+    "models",
+    "stubs",
+)
+ABOUT_LESSONS = [f"tests/project/test_{rule}.py" for rule in RULES]
 
 # nox gives each session an environment of its own; ours share one, so nox makes none.
 shared = nox.session(venv_backend="none")
@@ -95,8 +104,7 @@ def compat(session: nox.Session, torch: str) -> None:
     wanted = (*TORCHES[torch], "--editable", str(ROOT), *requirements("tests"))
     session.install("--constraint", str(constraints), *wanted)
     session.run("python", "-c", "import sys, torch; print(torch.__version__, sys.version)")
-    rules = [f"tests/project/test_{rule}.py" for rule in RULES]
-    for implementation, files in {"full": [*suites(), *rules], "torch": suites()}.items():
+    for implementation, files in {"full": [*suites(), *ABOUT_LESSONS], "torch": suites()}.items():
         options = ("--impl", implementation, "-n", "2", "-m", "not slow", *files)
         run(session, "python", "pytest", *options, *session.posargs)
 
@@ -128,13 +136,13 @@ def stubs(session: nox.Session) -> None:
 @shared
 def notebook(session: nox.Session) -> None:
     """Write the first lesson's notebook; it clones from REPO_URL, if that is set."""
-    run(session, interpreter(session, "tests"), "tools.notebook", *session.posargs)
+    run(session, interpreter(session, "tests"), "tools.notebook")
 
 
 @shared
 def previews(session: nox.Session) -> None:
     """Draw what a link to the site shows, in a browser, and write it to docs/assets/."""
-    run(session, interpreter(session, "site"), "tools.previews", *session.posargs)
+    run(session, interpreter(session, "site"), "tools.previews")
 
 
 @shared
@@ -195,9 +203,9 @@ def judge(session: nox.Session, python: str, impl: str, marked: str, *files: str
     run(session, python, "pytest", *options, *files, *session.posargs)
 
 
-def run(session: nox.Session, python: str, module: str, *arguments: str, **options: object) -> None:
+def run(session: nox.Session, python: str, module: str, *arguments: str) -> None:
     """Run a Python module in the shared environment."""
-    session.run(python, "-m", module, *arguments, env=VARIABLES, external=True, **options)
+    session.run(python, "-m", module, *arguments, env=VARIABLES, external=True)
 
 
 def interpreter(session: nox.Session, *groups: str) -> str:

@@ -62,8 +62,8 @@ class Timeline:
         return "\n".join(_row(runs, self.end) for runs in self.workers)
 
 
-def _row(runs: list[Run], end: float, width: int = 4) -> str:
-    row = ""
+def _row(runs: list[Run], end: float) -> str:
+    row, width = "", 4
     for action, start, stop in runs:
         row = row.ljust(round(start * width), ".")
         fill = "-" if getattr(action, "kind", "") == "B" else "_"

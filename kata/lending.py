@@ -82,7 +82,7 @@ class LessonFinder(MetaPathFinder):
         step: The step for which the lesson that is judged is completed; 0 for none.
     """
 
-    def __init__(self, own: str, folder: Path, yours: Collection[str] = (), step: int = 0) -> None:
+    def __init__(self, own: str, folder: Path, yours: Collection[str], step: int = 0) -> None:
         self.own = own
         self.folder = folder
         self.yours = yours

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kata.paths import ROOT
-from kata.stubs import bound_names, stub
+from kata.stubs import MARK, bound_names, stub
 
 # A heading in a suite: `# --- step 2: torch's functions ---`, or one without a number.
 HEADING = re.compile(r"^# --- (?:step (?P<number>\d+): )?(?P<title>.*?)[ -]*$", re.IGNORECASE)
-# The steps in which a function is written: `def names(self) -> list[str]:  # step 2`.
-WRITTEN_IN = re.compile(r"# steps? (\d+(?:, \d+)*)$", re.MULTILINE)
 
 
 class Section(NamedTuple):
@@ -45,8 +43,9 @@ def steps_of_functions(lesson: str) -> dict[str, tuple[int, ...]]:
     for name, function in functions_of(ast.parse(text).body):
         if task_of(function):
             header = "\n".join(lines[function.lineno - 1 : function.body[0].lineno - 1])
-            steps = WRITTEN_IN.search(header)
-            found[name] = tuple(map(int, steps[1].split(", "))) if steps else ()
+            mark = MARK.search(header)
+            steps = mark["steps"] if mark else None
+            found[name] = tuple(map(int, steps.split(", "))) if steps else ()
     return found
 
 

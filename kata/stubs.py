@@ -19,8 +19,11 @@ from lessons import LESSONS
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-GIVEN = re.compile(r"#\s*given\b")
-OMITTED = re.compile(r"#\s*reference only\b")
+GIVEN, OMITTED = "given", "reference only"
+# What a line of a core ends in: how it is cut, or the steps in which a function is written.
+MARK = re.compile(
+    rf"\s*# (?P<mark>{GIVEN}|{OMITTED}|steps? (?P<steps>\d+(?:, \d+)*))$", re.MULTILINE
+)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -32,8 +35,12 @@ def stubs() -> dict[str, str]:
 def stub(lesson: str) -> bytes:
     """Return what a lesson's file holds before you write in it."""
     source = (CORES / f"{lesson}.py").read_text(encoding="utf-8")
-    # The examples in docstrings import siblings.
-    return stub_of(source.replace(">>> from solutions.", ">>> from lessons."), lesson).encode()
+    return stub_of(as_lessons(source), lesson).encode()
+
+
+def as_lessons(source: str) -> str:
+    """A core whose examples import siblings from ``lessons``."""
+    return source.replace(">>> from solutions.", ">>> from lessons.")
 
 
 def is_stub(lesson: str, data: bytes) -> bool:
@@ -138,11 +145,11 @@ class Solution(Source):
         todo = f'raise NotImplementedError("{self.lesson}: {qualified_name}")'
         yield indented(todo, first.col_offset)
 
-    def is_marked(self, statement: ast.stmt, mark: re.Pattern[str]) -> bool:
+    def is_marked(self, statement: ast.stmt, mark: str) -> bool:
         """Return whether a statement, or the header of a definition, has the mark in a comment."""
         last = statement.body[0].lineno - 1 if isinstance(statement, DEFINITIONS) else None
         header = self.lines[statement.lineno - 1 : last or statement.end_lineno]
-        return any(mark.search(line) for line in header)
+        return mark in [found["mark"] for line in header if (found := MARK.search(line))]
 
     def header(self, definition: Definition) -> str:
         """The text from the first decorator to the colon."""

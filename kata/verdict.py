@@ -228,4 +228,5 @@ def first_sentence(text: str) -> str:
 def sentence_of(nodeid: str) -> str:
     """The name of a test as the sentence it is, without its parameters."""
     name = nodeid.rsplit("::", maxsplit=1)[-1].split("[", maxsplit=1)[0].removeprefix("test_")
-    return re.sub(r"_s(?=_|$)", "'s", name).replace("_", " ")  # `torch_s`
+    words = re.sub(r"_s(?=_|$)", "'s", name).replace("_", " ")  # `torch_s`
+    return re.sub(r"\b(is|are|do|does)nt\b", r"\1n't", words)

@@ -177,6 +177,7 @@ class ExecOrderTracer:
         When the block begins, ``exec_info`` is a new record, and ``parameters`` holds the root's
         parameters by name.
 
+        In torch: ``_ExecOrderTracer.patch_tracer``.
         """
         raise NotImplementedError("exec_order: ExecOrderTracer.patch_tracer")
 

@@ -201,6 +201,7 @@ class ExecOrderTracer:
         When the block begins, ``exec_info`` is a new record, and ``parameters`` holds the root's
         parameters by name.
 
+        In torch: ``_ExecOrderTracer.patch_tracer``.
         """
         self.exec_info = ExecutionInfo(root_module)
         self.parameters = dict(root_module.named_parameters())

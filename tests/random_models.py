@@ -12,16 +12,15 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests import zoo
+from tests.suite import rest_slow
 from tests.zoo import Specimen
 
 WIDTH = 4
-QUICK, ALL = 5, 200
 
 
 @dataclass
@@ -181,7 +180,4 @@ def some_called(specimen: Specimen, seed: int) -> tuple[str, ...]:
 
 
 # The seed is in the name of the test that fails. The first few run always.
-SEEDS = [
-    pytest.param(seed, marks=() if seed < QUICK else pytest.mark.slow, id=f"seed{seed}")
-    for seed in range(ALL)
-]
+SEEDS = rest_slow(range(200), quick=5)

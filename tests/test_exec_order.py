@@ -269,7 +269,7 @@ def test_a_usage_has_a_module_and_its_parameters(lesson):
     equal(got, (model[0], ["weight", "bias"]), hint="a call has the names in the called module")
 
 
-def test_a_call_of_a_module_without_parameters_is_no_usage(lesson):
+def test_a_call_of_a_module_without_parameters_isnt_a_usage(lesson):
     usages = record(lesson, nn.Sequential(nn.ReLU(), nn.Linear(2, 2)))["usages"]
     hint = "each called module has a list; note a call only if the module has parameters"
     equal((usages.get("0"), len(usages["(root)"])), ([], 1), hint=hint)

@@ -141,7 +141,7 @@ def test_of_two_places_that_overlap_the_first_counts(lesson, length):
     equal(got, expected, cause=cause, hint="remember which nodes a match has taken")
 
 
-def test_a_value_that_escapes_is_no_match(lesson):
+def test_a_value_that_escapes_prevents_a_match(lesson):
     got = places(lesson, RELU_OF_SUM, lambda a, b: relu(y := a + b) * y)
     seen = (is_value(["relu"]), "`mul` uses `add`, which would be erased")
     equal(got, [], cause=seen, hint="call `is_contained`")

@@ -19,8 +19,7 @@ from tests.models.schedule import (
 )
 from tests.suite import equal, holds, is_value, noting, refuses, same_numbers
 from tests.suite.engine import symbolic_trace
-from tests.suite.expect import Words
-from tests.suite.todo import is_todo
+from tests.suite.expect import Words, is_todo
 
 SCHEDULES = ("gpipe", "one_f_one_b")
 
@@ -465,7 +464,7 @@ def test_a_worker_that_waits_leaves_the_processor_to_others(lesson):
     )
 
 
-def test_a_closed_mailbox_fails_whoever_waits(lesson):
+def test_a_wait_on_a_closed_mailbox_fails(lesson):
     box, there, missing = lesson.Mailbox(), message(lesson, 0), message(lesson, 1)
     box.send(there, 7)
     waiting = started(box.receive, missing)

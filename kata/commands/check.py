@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
     return int(not is_green)
 
 
-def verdicts(lessons: tuple[str, ...], notices: Console, step: int = 0) -> Iterator[Verdict]:
+def verdicts(lessons: tuple[str, ...], notices: Console, step: int) -> Iterator[Verdict]:
     """Judge one lesson after the other; a pristine stub is todo without a run.
 
     The chain, if it is asked for, runs with what is lent.

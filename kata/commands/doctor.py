@@ -81,7 +81,8 @@ def python() -> Finding:
     here = platform.python_version()
     if numbers(oldest) <= numbers(here) < numbers(too_new):
         return Finding("Python", OK, here)
-    remedy = f"install Python {oldest} or newer, remove .venv, and run `nox -s kata` with it"
+    wanted = f"a Python from {oldest} on and below {too_new}"
+    remedy = f"install {wanted}, remove .venv, and run `nox -s kata` with it"
     return Finding("Python", PROBLEM, f"{here} is here, >={oldest},<{too_new} is needed", remedy)
 
 

@@ -13,6 +13,7 @@ from kata.grading.container import Container
 from kata.grading.report import EARLY, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
+from kata.judge import Request
 from kata.terminal import open_console
 from kata.verdict import PASSED, State
 from lessons import NAMES
@@ -25,9 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", type=Path, default=out, help=words)
     words = "this lesson alone"
     parser.add_argument("--lesson", metavar="LESSON", action="append", type=lesson_name, help=words)
-    words = "for one test (default: 10)"
-    parser.add_argument("--seconds", type=float, default=10.0, help=words)
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
+    words = "for one test (default: %(default)g)"
+    parser.add_argument("--seconds", type=float, default=Request.seconds, help=words)
+    words = "runs at a time (default: %(default)s)"
+    parser.add_argument("--jobs", type=int, default=2, help=words)
     words = "judge each submission in a container of its own (podman or docker)"
     parser.add_argument("--container", action="store_true", help=words)
     parser.add_argument("--json", action="store_true", help="print JSON, and write no page")
@@ -38,11 +40,11 @@ def main(arguments: argparse.Namespace) -> int:
     console = open_console()
     session = begun(arguments)
     if arguments.json:
-        list(session.judge_everybody())
+        list(session.judge_all())
         sys.stdout.write(to_json(session.summary()))
         return 0
     try:
-        judge(session, open_console(stderr=True))
+        show_progress(session, open_console(stderr=True))
     finally:  # if it was interrupted, too
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         form = to_csv if arguments.out.suffix == ".csv" else to_html
@@ -59,10 +61,10 @@ def begun(arguments: argparse.Namespace) -> Session:
     return Session(submissions, lessons, arguments.seconds, max(1, arguments.jobs), container)
 
 
-def judge(session: Session, console: Console) -> None:
+def show_progress(session: Session, console: Console) -> None:
     """Judge all participants, and print a line for each lesson."""
     total = sum(map(len, session.work.values()))
-    for number, words in enumerate(session.judge_everybody(), start=1):
+    for number, words in enumerate(session.judge_all(), start=1):
         console.print(f"{number}/{total} {words}", soft_wrap=True)
 
 

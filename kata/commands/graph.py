@@ -29,6 +29,10 @@ from kata.terminal import harmless, open_console
 
 WHOSE = {"lessons": "your tracer", "full": "the reference", "torch": "torch"}
 MARK = "first difference"
+OWN_MODEL = (
+    "one of your own is file.py:name or package.module:name, where name is a model, "
+    "or a class or function that makes one without arguments"
+)
 # Lines in the libraries and in these folders are not the reader's own.
 OTHERS = (
     Path(torch.__file__).parent,
@@ -161,9 +165,9 @@ def build(name: str) -> nn.Module:
     except UsageError:
         raise
     except Exception as error:
-        raise UsageError(f"{name} cannot be made: {words_of(error)}") from error
+        raise UsageError(f"{name} cannot be made: {words_of(error)}; {OWN_MODEL}") from error
     if not isinstance(model, nn.Module):
-        raise UsageError(f"{name} isn't an nn.Module but a {type(model).__name__}")
+        raise UsageError(f"{name} isn't an nn.Module but a {type(model).__name__}; {OWN_MODEL}")
     return model.eval()
 
 
@@ -172,10 +176,8 @@ def torchvision_model(name: str) -> nn.Module:
 
     models = torchvision.models.list_models(module=torchvision.models)
     if name not in models:
-        raise UsageError(
-            f"torchvision has no classification model `{name}`{near(name, models)}; "
-            "one of your own is file.py:Class or package.module:Class"
-        )
+        words = f"torchvision has no classification model `{name}`{near(name, models)}"
+        raise UsageError(f"{words}; {OWN_MODEL}")
     return torchvision.models.get_model(name, weights=None)
 
 

@@ -58,7 +58,7 @@ def hints_of(lesson: str, step: int = 0) -> list[Hint]:
     return [hint for hint in hints if step in (0, hint.step)]
 
 
-def next_hint(lesson: str, step: int = 0) -> str:
+def next_hint(lesson: str, step: int) -> str:
     """Return the next hint, which counts as shown from now on, or the last one again."""
     if not hints_of(lesson, step):  # a hint for the whole lesson may help
         step = 0

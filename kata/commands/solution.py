@@ -10,10 +10,10 @@ from kata import progress
 from kata.arguments import add_lesson
 from kata.paths import CORES, ROOT, STRETCHES, lesson_files
 from kata.progress import recall
+from kata.stubs import MARK, as_lessons
 from kata.terminal import harmless, open_console, show_prose
 
-# What only one of the two has: marks of definitions, and headings.
-MARK = re.compile(r"\s*# (given|reference only|steps? \d+(, \d+)*)$")
+# Besides the marks of definitions, what only one of the two has.
 HEADING = re.compile(r"\s*# --- ")
 STYLES = {"+": "green", "-": "red", "@": "code"}
 
@@ -55,8 +55,8 @@ def difference(lesson: str) -> list[str]:
 
 def comparable(source: str) -> list[str]:
     """The lines of a lesson, without what cutting the stub from the reference changes."""
-    source = source.replace(">>> from solutions.", ">>> from lessons.")
-    return [MARK.sub("", line) for line in source.splitlines() if not HEADING.match(line)]
+    lines = as_lessons(source).splitlines()
+    return [MARK.sub("", line) for line in lines if not HEADING.match(line)]
 
 
 def stretch(lesson: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from kata.arguments import UsageError
 from kata.grading.report import TOTAL, Failure, Grade
 from kata.grading.submissions import Submission
+from kata.judge import Request
 from kata.paths import ROOT
 from kata.progress import write
 from kata.verdict import Count, State
@@ -53,7 +54,7 @@ class Container:
         UsageError: There is neither podman nor docker, or the image cannot be built.
     """
 
-    def __init__(self, seconds: float = 10.0) -> None:
+    def __init__(self, seconds: float = Request.seconds) -> None:
         engine = next(filter(None, map(shutil.which, ENGINES)), None)
         if engine is None:
             raise UsageError(f"--container needs {' or '.join(ENGINES)}, and neither is there")

@@ -114,7 +114,7 @@ def grade_of(verdict: Verdict) -> Grade:
         stretch=verdict.count(stretch=True),
         failure=failure_of(verdict),
         lent=verdict.lent,
-        borrowed=tuple(map(clipped, verdict.borrowed)),
+        borrowed=tuple(map(bearable, verdict.borrowed)),
     )
 
 
@@ -122,25 +122,25 @@ def failure_of(verdict: Verdict) -> Failure | None:
     """Return what to read first: how the run was cut short, and the failure that is known."""
     first = verdict.first_failure
     if not verdict.is_finished:
-        text = clipped("\n".join([verdict.ending.text, *([first.text] if first else [])]))
-        return Failure(clipped(verdict.ending.during), first_line(text), text)
+        text = bearable("\n".join([verdict.ending.text, *([first.text] if first else [])]))
+        return Failure(bearable(verdict.ending.during), first_words(text), text)
     if not first:
         return None
-    shown = replace(first, text=clipped(first.text))
-    return Failure(clipped(first.headline), first_line(reason_of(shown)), shown.text)
+    shown = replace(first, text=bearable(first.text))
+    return Failure(bearable(first.headline), first_words(reason_of(shown)), shown.text)
 
 
 def not_judged(lesson: str, error: Exception) -> Grade:
     """The grade of a lesson whose run failed."""
-    text = clipped(f"{type(error).__name__}: {error}")
-    return Grade(lesson, State.NOT_JUDGED, failure=Failure("", first_line(text), text))
+    text = bearable(f"{type(error).__name__}: {error}")
+    return Grade(lesson, State.NOT_JUDGED, failure=Failure("", first_words(text), text))
 
 
-def first_line(text: str) -> str:
+def first_words(text: str) -> str:
     return (text.splitlines() or [""])[0][:LONGEST]
 
 
-def clipped(text: str) -> str:
+def bearable(text: str) -> str:
     """Text of a bearable length, without characters that control a terminal."""
     lines = text[: LINES * WIDTH * 4].splitlines()
     kept = ["".join(c if c.isprintable() else "�" for c in line)[:WIDTH] for line in lines[:LINES]]

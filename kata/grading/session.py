@@ -40,7 +40,7 @@ class Session:
         self,
         submissions: list[Submission],
         lessons: tuple[str, ...] = NAMES,
-        seconds: float = 10.0,
+        seconds: float = Request.seconds,
         jobs: int = 2,
         container: Container | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class Session:
         }
         return {number: lessons for number, lessons in touched.items() if lessons}
 
-    def judge_everybody(self) -> Iterator[str]:
+    def judge_all(self) -> Iterator[str]:
         """Judge several people at a time, and yield a few words after each lesson."""
         work = self.work
         with ExitStack() as stack:

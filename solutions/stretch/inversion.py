@@ -5,6 +5,8 @@
 - Constants may be computed from attributes, also by modules: ``x * torch.exp(self.log_scale)``.
   They are computed once while inverting, to find zeros. So an operation that changes a tensor or
   draws random numbers is refused before it runs.
+- A module of the model that can't be recorded, such as ``nn.GRU``, has no inverse either, and is
+  refused by the same error.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ def invert(model: nn.Module | Function) -> GraphModule:
         graph = tracer.trace(copy.copy(model))
     root = tracer.root
     if graph.find_nodes(op="call_module"):  # without any, this would only print code, twice
-        root = inline_all(GraphModule(root, graph))
+        try:
+            root = inline_all(GraphModule(root, graph))
+        except ValueError as error:  # also a `TraceError`
+            raise NotInvertibleError(str(error)) from error
     return InverseBuilder(root, find_chain(graph)).build()
 
 

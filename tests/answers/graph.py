@@ -89,7 +89,7 @@ def iteration_goes_over_a_copy(lesson):
 
 
 @wrong("test_new_nodes_go_to_the_insertion_point", says="directly after it, each time")
-def new_nodes_queue_up_behind_a_node(lesson):
+def new_nodes_go_after_the_previous_one(lesson):
     """Puts each new node after the previous one."""
     lesson.Graph.inserting_after = lambda self, n: self.inserting_before(n.next)
 

@@ -97,7 +97,7 @@ def leaves_the_check_off(lesson):
     "test_after_an_interruption_the_graph_is_as_before",
     says="nodes that were recorded before the error are still in the graph",
 )
-def leaves_half_of_it_behind(lesson):
+def keeps_what_was_recorded_before_an_error(lesson):
     """Doesn't clean up after a callee that can't be recorded."""
 
     @on(lesson.CallRecorder)

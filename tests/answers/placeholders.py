@@ -149,7 +149,7 @@ def the_arguments_are_nodes(lesson):
 
 
 @wrong("test_a_default_is_kept", says="None or false was taken for no default")
-def a_false_default_is_no_default(lesson):
+def a_false_default_is_taken_for_none(lesson):
     """Asks ``if default``, which is false for 0 and None too."""
 
     @on(by_signature_in(lesson))

@@ -61,7 +61,7 @@ def an_input_that_comes_twice_matches_two_values(lesson):
 # --- wrong: places --------------------------------------------------------------------------------
 
 
-@wrong("test_a_value_that_escapes_is_no_match", says="`mul` uses `add`")
+@wrong("test_a_value_that_escapes_prevents_a_match", says="`mul` uses `add`")
 def escaping_values_are_not_noticed(lesson):
     """Replaces a match whose inner value is used elsewhere."""
     lesson.is_contained = lambda inside: True

@@ -96,8 +96,8 @@ def kept_on_the_root(tracer, value: object, name: str, hint: str = "") -> None:
     holds(path.startswith(name), f"a name that begins with `{name}`", got=path)
 
 
-def proxy(tracer, name: str = "x"):
-    return tracer.create_proxy("placeholder", name, (), {})
+def proxy(tracer):
+    return tracer.create_proxy("placeholder", "x", (), {})
 
 
 class Named(torch.Tensor):

@@ -6,6 +6,7 @@ import inspect
 import operator
 import traceback
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from torch import fx, nn
@@ -96,10 +97,15 @@ def keeping(lesson: Any, module: Any) -> Any:
     return lesson.Interpreter(module, garbage_collect_values=False)
 
 
+@cache
+def by_torch(build: Callable[[], zoo.Specimen]) -> list[dict[str, Any]]:
+    """Return the shape and type that torch gives each node."""
+    return described(ShapeProp, build)
+
+
 def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
-    """Run twice, once by torch, and compare the shape and type in each node."""
-    ours, theirs = (described(each, build) for each in (lesson.ShapeProp, ShapeProp))
-    for our, their in zip(ours, theirs, strict=True):
+    """Compare the shape and type in each node with those of torch."""
+    for our, their in zip(described(lesson.ShapeProp, build), by_torch(build), strict=True):
         missing, extra = sorted(their.keys() - our), sorted(our.keys() - their)
         cause = [
             (bool(missing), f'the node has no meta["{"".join(missing[:1])}"]'),

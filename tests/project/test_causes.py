@@ -14,7 +14,7 @@ from torch.fx import Tracer
 from kata.paths import ROOT
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph
 from tests.suite.answers import judge_folder
-from tests.suite.expect import Mismatch
+from tests.suite.expect import MismatchError
 
 PAIRS = [
     (is_value(1), "it was one"),
@@ -26,16 +26,16 @@ PAIRS = [
 
 @pytest.mark.parametrize(("got", "cause"), [(1, "it was one"), (2, "many"), (0, "")])
 def test_the_first_cause_that_was_seen_is_printed(got: int, cause: str):
-    with pytest.raises(Mismatch) as failure:
+    with pytest.raises(MismatchError) as failure:
         equal(got, 5, cause=PAIRS, hint="h")
-    with pytest.raises(Mismatch) as sentence:
+    with pytest.raises(MismatchError) as sentence:
         holds(got == 5, "five", got=got, cause=PAIRS)
     for message in map(str, (failure.value, sentence.value)):
         assert ("likely cause: " + cause in message) if cause else ("likely cause" not in message)
 
 
 def refusal(cause, error: Exception | None) -> str:
-    with pytest.raises(Mismatch) as failure, refuses(TypeError, "x", cause=cause):
+    with pytest.raises(MismatchError) as failure, refuses(TypeError, "x", cause=cause):
         if error:
             raise error
     return str(failure.value)
@@ -67,7 +67,7 @@ def annotated(x: int):
     ],
 )
 def test_two_graphs_show_some_causes_and_of_others_nothing_is_said(ours, theirs, words: str):
-    with pytest.raises(Mismatch) as failure:
+    with pytest.raises(MismatchError) as failure:
         same_graph(Tracer().trace(ours), Tracer().trace(theirs))
     message = " ".join(str(failure.value).split())
     assert words in message

@@ -7,13 +7,16 @@ import pytest
 from kata import progress
 from kata.commands import check
 from kata.commands.solution import comparable
-from kata.paths import CORES, ROOT
+from kata.paths import CORES, ROOT, suites
 from kata.showing import show_rest
+from kata.stubs import stub
 from kata.terminal import open_console
 from kata.verdict import End, reason_of
 from lessons import CHAIN, FINALE
+from tests.project import submissions
 from tests.project.stage import everything_in, play, report, solve, turn_green, verdict
 from tests.project.submissions import NAMES_THE_LAST
+from tests.suite.answers import run_suite
 
 LESSON = "path_of_module"
 GREEN = verdict(LESSON, report("passed"), report("failed", is_stretch=True))
@@ -182,3 +185,56 @@ def test_the_others_are_counted_and_one_cause_is_told_if_it_is_another(others, s
     with console.capture() as out:
         show_rest(console, verdict("tracer", *(report("failed", t) for t in [COMPARED, *others])))
     assert out.get() == shown
+
+
+# --- whose pieces run: a lesson is the learner's once its current code has been green
+
+
+CORE = "tests/test_path_of_module.py"
+
+
+def change(lesson: str, line: str) -> None:
+    with progress.file_of(lesson).open("a") as file:
+        file.write(line)
+
+
+class CtrlC:
+    def pytest_runtest_logfinish(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_pytest_remembers_what_whole_files_say_and_nothing_of_a_part(learner):
+    progress.file_of("path_of_module").write_text(submissions.STARRED)
+    run_suite(CORE, plugins=[CtrlC()])
+    for part in (("--step=1", CORE), ("-k", "root", CORE), (f"{CORE}::test_x",)):
+        run_suite(*part)
+    assert progress.recall("path_of_module") is None
+    run_suite(CORE)
+    assert progress.is_yours("path_of_module")
+    assert progress.recall("path_of_module").state == "done"
+    for files in (suites("path_of_module"), [CORE]):  # without the stretch, the star stays
+        run_suite(*files)
+        assert progress.recall("path_of_module").state == "starred"
+
+
+def test_pytest_and_check_lend_what_is_written_and_was_never_green(learner, warm):
+    solve("code", "interpreter")
+    shown = run_suite("tests/test_interpreter.py", "--step=1").terminal
+    assert "code" in shown.partition("lent by")[2]
+    assert "lent by the reference: code" in play("check", "interpreter", "--step", "1").screen
+
+
+def test_a_comment_leaves_a_lesson_green_and_of_other_code_the_screen_says_so(learner, warm):
+    turn_green("code")
+    solve("interpreter")
+    change("code", "\n\n# a comment\n")
+    assert "lent by the reference: code" not in play("check", "interpreter", "--step", "1").screen
+    change("code", "mine = 1\n")
+    screen = play("check", "interpreter", "--step", "1").screen
+    assert "lent by the reference: code" in screen
+    assert "changed since it was green: code; `kata check` judges it" in screen
+
+
+def test_a_lesson_that_python_cannot_read_is_lent_to_others():
+    sources = {"graph": b"mine = 1\n", "code": b"def broken(:\n", "proxy": stub("proxy")}
+    assert progress.written(sources) == ("graph",)

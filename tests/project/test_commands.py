@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawing import draw
 from kata import progress
 from kata.command_line import COMMANDS
+from kata.commands.card import course
 from kata.paths import ROOT
-from kata.progress import next_of
+from kata.progress import all_needs, next_of
 from kata.verdict import PASSED
 from lessons import CHAIN, COURSE, FINALE, NAMES, TOGETHER, Lesson
 from tests.project.stage import a_learner, everything_in, play, python
@@ -150,3 +152,34 @@ def test_undo_is_undone_by_undo(learner):
     for text in ("first = 1\n", "second = 2\n"):
         assert play("reset", "tracer", "--undo").code == 0
         assert file.read_text() == text
+
+
+# --- the card, and the course as a graph
+
+
+def test_every_lesson_is_below_those_that_it_needs_directly_or_not():
+    (shown,), titles = course().panels, draw(course(), "fx").svg
+    reached: dict[str, set[str]] = {}
+    for node in shown.nodes:
+        reached[node.name] = set(node.inputs).union(*(reached[each] for each in node.inputs))
+        assert reached[node.name] == set(all_needs(node.name))
+        assert not any(reached[each] & {*node.inputs} for each in node.inputs)
+        needs = f"<title>{node.name} needs {', '.join(node.inputs)}</title>"
+        assert (needs in titles) is bool(node.inputs)
+    assert [node.name for node in shown.nodes] == [lesson.name for lesson in COURSE]
+
+
+def test_a_card_has_the_lessons_that_are_done_and_comes_after_the_finale(
+    learner, tmp_path: Path, monkeypatch
+):
+    words = ("card", "--out", str(tmp_path / "card.html"))
+    early = play(*words)
+    assert (early.code, "after the finale" in early.screen) == (1, True)
+    assert not (tmp_path / "card.html").exists()
+    done = [lesson for lesson in COURSE if lesson.name in (*FINALE.needs, FINALE.name)]
+    rows = [SimpleNamespace(lesson=lesson, is_done=True) for lesson in done]
+    monkeypatch.setattr("kata.commands.card.standings", lambda: rows)
+    played = play(*words)
+    assert played.code == 0
+    assert f"#done={','.join([*FINALE.needs, FINALE.name])}" in "".join(played.screen.split())
+    assert (tmp_path / "card.html").read_text().count(">done</text>") == len(done)

@@ -18,7 +18,7 @@ from drawing import Link, Node, Panel, Picture, draw, table
 from drawing.edges import LANE
 from drawing.figure import STYLE, figure
 from drawing.picture import OPCODES, Moment
-from drawing.sizes import column_of
+from drawing.sizes import WIDTH, column_of
 from kata.paths import ROOT
 from tools.pages.graph_fence import fence
 from tools.pictures.gallery import GALLERY
@@ -26,8 +26,8 @@ from tools.pictures.gallery import GALLERY
 # The machine may be busy: no example is too slow.
 some = settings(max_examples=40, deadline=None)
 SVG = "{http://www.w3.org/2000/svg}"
-# What Material leaves for text at 1440 pixels, and a screen of 900 and a fifth.
-WIDTH, HEIGHT = 688, 1080
+# The `max-height` of a picture in pictures.css.
+HEIGHT = 1080
 
 
 @st.composite

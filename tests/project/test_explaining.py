@@ -55,14 +55,14 @@ class NeedsMore:
         items[0].add_marker(pytest.mark.skip(reason="needs CUDA"))
 
 
-def test_a_skip_by_the_suites_own_mark_is_no_failure(lessons: Path):
+def test_a_skip_by_the_suites_own_mark_isnt_a_failure(lessons: Path):
     shutil.copy(CORES / f"{LESSON}.py", lessons)
     verdict = judge_folder(lessons, f"tests/test_{LESSON}.py", plugins=[NeedsMore()])
     assert (verdict.count("skipped"), verdict.count("failed")) == (1, 0)
     assert "skipped: 1 (needs CUDA)" in verdict.terminal
 
 
-def test_a_skip_in_a_line_of_the_suite_is_no_failure(lessons: Path, monkeypatch):
+def test_a_skip_in_a_line_of_the_suite_isnt_a_failure(lessons: Path, monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_gloo_available", lambda: False)
     shutil.copy(CORES / "schedule.py", lessons)
     words = ("-k", "processes_compute", "-m", "slow")

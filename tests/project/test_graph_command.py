@@ -126,10 +126,10 @@ def test_a_model_in_a_file_of_ones_own_is_drawn_or_its_line_says_why_not(impl, g
         (["builtins:dict"], "isn't an nn.Module but a dict"),
     ],
 )
-def test_a_wrong_word_is_answered_with_the_way_out(graph, words, answer):
+def test_a_wrong_word_is_answered_with_what_to_write(graph, words, answer):
     code, says, nodes = graph(*words, "--impl", "torch")
     assert (code, nodes) == (1, [])
-    assert answer in says
+    assert answer in says and "one of your own is file.py:name or package.module:name" in says
 
 
 def test_the_page_is_opened_in_the_browser(learner, monkeypatch):

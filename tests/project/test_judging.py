@@ -208,7 +208,7 @@ def test_what_a_shell_holds_does_not_reach_the_judgement(lessons: Path, monkeypa
         assert judged(judge, lessons).state == "starred"
 
 
-def test_a_busy_machine_stops_nobody_and_a_lock_is_waited_for_no_longer():
+def test_a_busy_machine_stops_no_run_but_a_lock_does():
     timer = Timer(10.0, since=time.monotonic() - 30)
     assert not timer.is_over(computed=9.0)
     assert timer.is_over(computed=10.5)

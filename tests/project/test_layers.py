@@ -12,14 +12,18 @@ from pathlib import Path
 import pytest
 
 from kata.paths import CORES, ROOT, STRETCHES, STUBS, lesson_files
+from kata.steps import steps_of, task_of
 from lessons import LESSONS, NAMES
 
-LONGEST_CORE, LONGEST_SUITE = 600, 950
+# A tenth above what is there; the four longest cores have limits of their own.
+LONGEST_CORE, LONGEST_SUITE = 495, 840
+LONG_CORES = {"graph": 550, "capture": 530, "backend": 650, "schedule": 550}
 FIRST_STATEMENT = 66
 LONGEST_BODY = 25
-MOST_GIVEN = 0.43
+MOST_GIVEN = 0.34
+MUCH_GIVEN = {"capture": 0.43, "unflatten": 0.46}
 LEAST_STEPS, SHORT_LESSON = 3, 30
-NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|unasked)\b|asking_more\(")
+NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|unasked)\b")
 KNOWN = {*sys.stdlib_module_names, "torch", "given"}
 
 PIECES = set(
@@ -38,7 +42,7 @@ def core_of(lesson: str) -> str:
 @every_core
 def test_a_core_is_short_and_begins_on_the_first_screen_and_no_body_is_long(lesson: str):
     source = core_of(lesson)
-    assert len(source.splitlines()) <= LONGEST_CORE
+    assert len(source.splitlines()) <= LONG_CORES.get(lesson, LONGEST_CORE)
     starts = [without_docstring(function)[:1] for function in functions(source)]
     assert min(body[0].lineno for body in starts if body) < FIRST_STATEMENT
     lengths = [(function.name, length) for function, length in bodies(source)]
@@ -56,15 +60,9 @@ def test_the_core_of_a_suite_is_short_and_asks_for_nothing_more(lesson: str):
 def test_most_of_a_stub_is_left_to_write_and_a_long_one_in_steps(lesson: str):
     (minutes,) = [each.minutes for each in LESSONS if each.name == lesson]
     stub = (STUBS / f"{lesson}.py").read_text(encoding="utf-8")
-    given = [length for function, length in bodies(stub) if not is_step(function)]
-    assert sum(given) <= MOST_GIVEN * len(code_lines(stub))
-    steps = [function for function in functions(stub) if is_step(function)]
-    assert len(steps) >= (LEAST_STEPS if minutes > SHORT_LESSON else 1)
-
-
-def is_step(function: ast.FunctionDef) -> bool:
-    """Return whether a function of a stub is left to write."""
-    return isinstance(function.body[-1], ast.Raise)
+    given = [length for function, length in bodies(stub) if not task_of(function)]
+    assert sum(given) <= MUCH_GIVEN.get(lesson, MOST_GIVEN) * len(code_lines(stub))
+    assert len(steps_of(lesson)) >= (LEAST_STEPS if minutes > SHORT_LESSON else 1)
 
 
 # What each layer may import.
@@ -98,7 +96,7 @@ def test_a_core_imports_no_piece_from_torch_fx_that_a_lesson_writes(lesson: str)
 
 
 @every_core
-def test_a_stretch_stands_on_the_public_names_of_its_core(lesson: str):
+def test_a_stretch_builds_on_the_public_names_of_its_core(lesson: str):
     files = lesson_files(STRETCHES, lesson)
     assert lesson in {module for file in files for module in imported(file)}
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)

@@ -39,7 +39,7 @@ ARROWS = {
     "solutions": {"solutions", "given"},
     "lessons": {"lessons", "given"},
     "drawing": {"drawing"},
-    "kata": {"kata", "drawing", "lessons", "solutions"},
+    "kata": {"kata", "drawing", "lessons"},
     "tools": {"tools", "kata", "drawing", "lessons", "solutions", "given"},
 }
 
@@ -61,7 +61,7 @@ def is_there(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("pattern", [*FILES, "given/{}.py"])
-def test_no_folder_holds_what_is_no_lesson(pattern: str):
+def test_folders_of_lessons_hold_only_lessons(pattern: str):
     folder, prefix = (ROOT / pattern).parent, (ROOT / pattern).stem.format("")
     files = [path for path in folder.glob(f"{prefix}*") if path.suffix in (".py", ".md")]
     found = {path.stem.removeprefix(prefix) for path in files}
@@ -69,14 +69,15 @@ def test_no_folder_holds_what_is_no_lesson(pattern: str):
     assert not [name for name in found if re.search(r"\d", name)]
 
 
-def test_a_lesson_stands_on_earlier_ones_only():
+def test_a_lesson_needs_only_earlier_ones():
     for position, lesson in enumerate(LESSONS):
         assert set(lesson.needs) <= set(NAMES[:position]), f"{lesson.name} needs {lesson.needs}"
 
 
 def test_the_readme_lists_the_lessons_in_order():
-    table = re.findall(r"^\| \d+ \| \[`(\w+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert tuple(table) == NAMES
+    row = re.compile(r"^\| \d+ \| \[`(\w+)`\]\(\S+\) \| (.*?) \|", re.MULTILINE)
+    rows = row.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert rows == [(lesson.name, lesson.summary) for lesson in LESSONS]
 
 
 @pytest.mark.parametrize("folder", ARROWS)

@@ -138,11 +138,12 @@ def test_a_missing_package_is_a_problem(monkeypatch):
     assert [each.remedy for each in doctor.packages() if each.state == PROBLEM] == [doctor.ACTIVATE]
 
 
-def test_an_old_python_is_a_problem(monkeypatch):
+def test_a_python_that_is_too_old_or_too_new_is_a_problem(monkeypatch):
     for version in ("3.9.18", "3.15.0"):
         monkeypatch.setattr(doctor.platform, "python_version", lambda: version)
         assert doctor.python().state is PROBLEM
         assert f"{version} is here, >=3.11,<3.15 is needed" in doctor.python().words
+        assert "install a Python from 3.11 on and below 3.15" in doctor.python().remedy
 
 
 def test_a_child_that_fails_or_dies_is_described_by_its_last_line():

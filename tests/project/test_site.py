@@ -235,6 +235,20 @@ def test_every_comment_of_a_page_becomes_its_piece():
     assert set(re.findall(r"<!-- (\w+) -->", pages)) == set(home.PIECES)
 
 
+ABOUT = re.compile(r"^(?:- `(\w+)`|(\*\*Traces))(.*)$", re.MULTILINE)
+
+
+def test_the_ratios_in_the_text_about_performance_are_in_the_tables():
+    text, tables = (ROOT / "docs/performance.md").read_text(encoding="utf-8"), performance.tables()
+    found = [
+        (lesson or "tracer", ratio)
+        for lesson, _, words in ABOUT.findall(text.partition("## What the stretch buys")[2])
+        for ratio in re.findall(r"\b\d\.\d\d\b", words)
+    ]
+    assert len(found) >= 10
+    assert not [(lesson, ratio) for lesson, ratio in found if f"| {ratio} " not in tables[lesson]]
+
+
 def test_the_page_about_performance_begins_with_a_bar_for_each_lesson():
     rows = re.findall(r"<code>(\w+)</code>.*?width:\d+%", performance.chart())
     assert set(rows) == {lesson.name for lesson in LESSONS} | {"finale"}

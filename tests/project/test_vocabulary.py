@@ -33,6 +33,11 @@ def texts() -> list[Path]:
     return [ROOT / name for name in names if not name.startswith(GENERATED)]
 
 
+def as_read(line: str) -> str:
+    """A line as it is read: the name of a function is a sentence."""
+    return line.replace("_", " ") if line.lstrip().startswith("def ") else line
+
+
 @pytest.mark.parametrize("mark", MARKS)
 def test_no_text_reads_as_translated(mark: str):
     pattern = re.compile(rf"\b(?:{mark})\b", re.IGNORECASE)
@@ -41,6 +46,6 @@ def test_no_text_reads_as_translated(mark: str):
         f"{file}: {line.strip()}"
         for file in filter(Path.is_file, texts())
         for line in file.read_text(encoding="utf-8").splitlines()
-        if pattern.search(line)
+        if pattern.search(as_read(line))
     ]
     assert not found, f"write instead: {MARKS[mark]}\n" + "\n".join(found)

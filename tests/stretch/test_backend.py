@@ -24,7 +24,7 @@ from tests.models.backend import (
     inputs,
     random_program,
 )
-from tests.suite import equal, holds, same_numbers
+from tests.suite import equal, holds, rest_slow, same_numbers
 from tests.suite.engine import map_arg
 
 # --- the plan for the memory ----------------------------------------------------------------------
@@ -80,7 +80,6 @@ ACTIVATIONS = (
     "softplus mish softsign logsigmoid tanhshrink"
 ).split()
 MORE = {
-    **{name: getattr(F, name) for name in ACTIVATIONS},
     "softmax": lambda x: F.softmax(x * 2, -1),
     "log_softmax": lambda x: F.log_softmax(x * 2, -1),
     "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]) + 1,
@@ -105,11 +104,12 @@ MORE = {
     "rows_and_columns": lambda x: (x + x[:1]) * x[:, :1] - x[0, 0],
     "divided": lambda x: x / (x.abs() + 1) / 3 - 2 / (x * x + 1),
     "cross_entropy": lambda x: F.cross_entropy(x * 2, torch.tensor([0, 1, 2, 3])),
+    **{name: getattr(F, name) for name in ACTIVATIONS},
 }
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize("name", rest_slow(MORE, quick=30))
 def test_numbers_and_gradients_equal_eager_s(lesson, name):
     torch._dynamo.reset()
     function = MORE[name]
@@ -124,7 +124,7 @@ def test_numbers_and_gradients_equal_eager_s(lesson, name):
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("tens", range(10, 20))
+@pytest.mark.parametrize("tens", rest_slow(range(10, 20), quick=3))
 def test_random_programs_compute_what_eager_does(lesson, tens):
     """Ten programs at a time are one graph, because the compiler starts once for a graph."""
     programs, args = [random_program(10 * tens + each) for each in range(10)], inputs(5, 5)

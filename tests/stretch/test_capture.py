@@ -29,7 +29,7 @@ from tests.models.capture import (
     with_linear,
     written_as_eager,
 )
-from tests.suite import equal, holds, is_value, refuses, same_numbers
+from tests.suite import equal, holds, is_value, refuses, rest_slow, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions, export, specs_are_copied
 from tests.zoo import Model, Pair, classifier
@@ -58,7 +58,7 @@ def test_a_program_becomes_the_modules_of_the_model(lesson, make):
     same_numbers(tree(x), model(x))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", rest_slow((0, 2, 1, 3), quick=2))
 def test_a_grown_model_comes_back_from_its_program(lesson, seed):
     model, inputs, kwargs = vars(random_models.tree(seed)).values()
     tree = unflattened(lesson, model, *inputs, **kwargs)
@@ -295,7 +295,7 @@ def reads_a_row():
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch reads it to make a fake tensor
-def test_a_tensor_that_was_made_of_a_parameter_is_no_constant_of_a_program(lesson):
+def test_a_tensor_made_of_a_parameter_isnt_a_constant(lesson):
     trains_as_eager(lesson, reads_a_row(), torch.rand(2, 4))
     for make in (lesson.program, lesson.capture_flat):
         with refuses(lesson.CaptureError, "[4]", "parameter", "make it in forward"):
@@ -310,7 +310,7 @@ def test_a_parameter_is_one_while_a_model_is_captured(lesson):
     runs_as_eager(lesson.capture, Asks(4, 4), torch.rand(2, 4))
 
 
-def test_a_state_that_is_no_buffer_is_refused(lesson):
+def test_a_state_that_isnt_a_buffer_is_refused(lesson):
     def counts(model, x):
         model.seen = model.seen + 1
         return x * model.seen
@@ -596,9 +596,8 @@ def test_a_random_program_of_writes_by_hand_computes_what_eager_does(lesson, cha
 
 # --- real models, and many programs ---------------------------------------------------------------
 
-MODELS = ("squeezenet1_0", "mobilenet_v3_small")
-MORE = (
-    "shufflenet_v2_x0_5",
+MODELS = (
+    *("squeezenet1_0", "mobilenet_v3_small", "shufflenet_v2_x0_5"),
     *("resnet50", "efficientnet_b0", "convnext_tiny", "densenet121", "regnet_y_400mf"),
     *("vgg11", "mnasnet0_5", "mobilenet_v2", "alexnet", "vit_b_32", "resnext50_32x4d"),
 )
@@ -607,14 +606,8 @@ MORE = (
 EXPORTED = ("shufflenet_v2_x0_5", "resnet50", "densenet121")
 
 
-SLOW = [
-    pytest.param(name, decomposed, marks=pytest.mark.slow)
-    for name in MORE
-    for decomposed in (False, True)
-]
-
-
-@pytest.mark.parametrize(("name", "decomposed"), [*((name, False) for name in MODELS), *SLOW])
+@pytest.mark.parametrize("decomposed", rest_slow((False, True), quick=1))
+@pytest.mark.parametrize("name", rest_slow(MODELS, quick=1))
 def test_a_model_of_torchvision_has_the_operators_of_make_fx(lesson, name, decomposed):
     assert lesson.Recorder  # torch has none: it would be compared with itself
     table = default_decompositions() if decomposed else None

@@ -315,7 +315,7 @@ def test_a_non_persistent_buffer_stays_non_persistent(lesson):
 
 
 @pytest.mark.parametrize("kind", ["GraphModule", "LazyGraphModule"])
-def test_what_is_no_graph_is_refused_and_the_module_keeps_its_own(lesson, kind):
+def test_only_a_graph_can_replace_the_graph_of_a_module(lesson, kind):
     module = getattr(lesson, kind)({}, traced(lambda x: torch.sin(x)))
     graph = module.graph
     for other in ("x", None):

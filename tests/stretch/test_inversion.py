@@ -68,6 +68,10 @@ def test_an_operation_with_a_constant_is_undone(lesson, spelling):
     undone(lesson, WITH_A_CONSTANT[spelling])
 
 
+def test_a_module_that_cannot_be_recorded_is_refused(lesson):
+    refused(lesson, nn.Sequential(nn.Tanh(), nn.GRU(2, 2)), "_1")
+
+
 @by_chance(16)
 def test_a_random_chain_of_methods_is_undone(lesson, chance):
     undone_twice(lesson, random_chain(chance, "x.{}()"))

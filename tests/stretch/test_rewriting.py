@@ -204,7 +204,7 @@ def test_a_result_may_be_used_by_another(lesson):
     becomes(lesson, product(*old), two(*old), two(*new), product(*new))
 
 
-def test_results_that_depend_on_each_other_outside_are_no_match(lesson):
+def test_results_that_depend_on_each_other_outside_dont_match(lesson):
     function = lambda a: ((y := torch.relu(a)), torch.sin(torch.cos(y) + a))
     found = lesson.match(lambda x, z: (torch.relu(x), torch.sin(z)), graph_of(function))
     equal(found, [], cause=(bool, "outside the match, the second result needs the first"))

@@ -216,7 +216,7 @@ UNTRACEABLE = {
 
 @pytest.mark.beyond("an error of another type, which names what it expected")
 @pytest.mark.parametrize("root", UNTRACEABLE.values(), ids=UNTRACEABLE)
-def test_a_root_that_is_no_function_is_refused(lesson, root):
+def test_a_root_that_isnt_a_function_is_refused(lesson, root):
     with refuses(TypeError, type(root).__name__, "a function that calls it"):
         lesson.Tracer().trace(root)
 

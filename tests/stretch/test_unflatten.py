@@ -12,11 +12,8 @@ import pytest
 import torch
 from torch import nn
 from torch.export import ExportedProgram
-from torch.export.graph_signature import OutputKind
-from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from given.unflatten import graph_key, levels_of, parts_of
 from tests import random_models
 from tests import test_unflatten as core
 from tests.models.unflatten import (
@@ -45,7 +42,6 @@ from tests.models.unflatten import (
     training_norms,
     two_names,
     uses_several,
-    without_unused_specs,
     x,
 )
 from tests.suite import equal, holds, lines_run, refuses, same_numbers
@@ -624,10 +620,10 @@ def test_the_work_grows_with_the_number_of_layers(lesson):
         lesson.unflatten(program)
         return lines_run(lambda: lesson.unflatten(program))
 
-    few, many = work(10), work(160)
+    few, many = work(10), work(80)
     holds(
-        many <= 20 * few,
-        "about 16 times as many steps for 160 layers as for 10",
+        many <= 8.4 * few,
+        "about 8 times as many steps for 80 layers as for 10",
         got=f"{few} and {many} lines of Python",
     )
 
@@ -675,61 +671,11 @@ def test_more_real_models_come_back(lesson, name):
 
 
 @pytest.mark.unasked  # it is given
-@pytest.mark.parametrize("strict", [False, True], ids=["", "strict"])
-def test_each_value_has_the_kind_that_it_had_in_the_model(strict):
-    """Also what the signature doesn't list: strict export leaves out what the graph doesn't use."""
-    program = without_unused_specs(program_of(Owner, x(), strict=strict))
-    state = parts_of(program)["state"]
-    equal(list(state), [*program.state_dict, *program.constants])
-    equal(
-        {name: (each.kind, each.is_saved) for name, each in sorted(state.items())},
-        {
-            "buffer": ("buffer", True),
-            "constant": ("constant", True),
-            "frozen": ("parameter", True),
-            "passing": ("buffer", False),
-            "unused": ("parameter", True),
-            "unused_buffer": ("buffer", True),
-        },
-    )
-
-
-@pytest.mark.unasked  # it is given
-def test_a_stack_may_have_numbered_paths_and_ends_where_a_path_isnt_below():
-    entries = {"": ("", "Root"), "0@1": ("0@1", "Steps"), "1": ("1", "Tanh")}
-    equal([level[:2] for level in levels_of(entries)], [("", 0), ("0", 1)])
-
-
-@pytest.mark.unasked  # it is given
 @pytest.mark.parametrize("model", DIFFERENT.values(), ids=DIFFERENT)
 def test_calls_that_differ_in_a_detail_have_bodies_of_their_own(lesson, model):
     outliner = outlined(lesson, program_of(model, torch.arange(6).reshape(2, 3)))
     outliner.take_out_all()
     equal([name for name in outliner.calls if "." not in name], ["follows", "follows@1"])
-
-
-@pytest.mark.unasked  # it is given
-def test_names_of_nodes_and_placeholders_arent_part_of_what_a_graph_does():
-    one, other = torch.fx.Graph(), torch.fx.Graph()
-    one.output(one.call_function(torch.add, (one.placeholder("x"), 1)))
-    other.output(other.call_function(torch.add, (other.placeholder("y"), 1), name="renamed"))
-    equal(graph_key(one, map_arg), graph_key(other, map_arg))
-
-
-@pytest.mark.unasked  # it is given
-def test_a_child_that_is_called_is_not_one_that_is_read():
-    called, read = torch.fx.Graph(), torch.fx.Graph()
-    called.output(called.create_node("call_module", "child"))
-    read.output(read.create_node("get_attr", "child"))
-    holds(graph_key(called, map_arg) != graph_key(read, map_arg), "the operation counts")
-
-
-@pytest.mark.unasked  # it is given
-def test_a_joint_graph_is_refused():
-    program = program_of(Block, x())
-    program.graph_signature.output_specs[0].kind = OutputKind.LOSS_OUTPUT
-    with refuses(ValueError, "joint graph", cause="a program that computes gradients was accepted"):
-        parts_of(program)
 
 
 @pytest.mark.beyond("torch drops them")

@@ -17,10 +17,9 @@ from tests.suite.expect import (
     warns_of,
 )
 from tests.suite.graphs import rows, same_graph
-from tests.suite.versions import asking_more
+from tests.suite.versions import rest_slow
 
 __all__ = [
-    "asking_more",
     "barred",
     "equal",
     "holds",
@@ -30,6 +29,7 @@ __all__ = [
     "noting",
     "own",
     "refuses",
+    "rest_slow",
     "rows",
     "same_graph",
     "same_numbers",

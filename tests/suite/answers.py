@@ -74,7 +74,9 @@ def wrong(fails: str, *, says: str, never: str = "") -> Callable[[Change], Answe
     return lambda change: Answer(change, fails=fails, says=says, never=never)
 
 
-def right(change: Change | None = None, *, core_only: bool = False):
+def right(
+    change: Change | None = None, *, core_only: bool = False
+) -> Answer | Callable[[Change], Answer]:
     """Mark a change as a right answer of another shape (with ``core_only``, of the core)."""
     if change is None:
         return lambda change: Answer(change, core_only=core_only)
@@ -139,7 +141,7 @@ class Outcome:
 
 
 WHOLE = "not slow"
-CORE = "not slow and not stretch and not beyond"
+CORE = "core"
 
 
 def judge(answer: Answer, *, marks: str = WHOLE, plugins: Iterable[object] = ()) -> Outcome:
@@ -217,10 +219,23 @@ def asked_of(answer: Answer, items: list[pytest.Function]) -> list[pytest.Functi
     """All cases of the test that a wrong answer fails; the first of each test for a right one."""
     if answer.fails:
         return [item for item in items if item.originalname == answer.fails]
-    first_cases: dict[str, pytest.Function] = {}
+    return first_cases(items)
+
+
+def first_cases(items: list[pytest.Function]) -> list[pytest.Function]:
+    """The first case of each test."""
+    found: dict[tuple[Path, str], pytest.Function] = {}
     for item in items:
-        first_cases.setdefault(item.originalname, item)
-    return list(first_cases.values())
+        found.setdefault((item.path, item.originalname), item)
+    return list(found.values())
+
+
+class FirstCases:
+    """A plugin that runs the first case of each test alone."""
+
+    @pytest.hookimpl(trylast=True)  # when the tests are chosen
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        items[:] = first_cases(items)
 
 
 def defines(file: str, test: str) -> bool:

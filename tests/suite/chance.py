@@ -8,9 +8,9 @@ A test asks ``chance`` for all that is random in its program::
         with showing(source):
             undone(lesson, function_of(source))
 
-``chance`` is a ``random.Random`` whose numbers hypothesis draws. When the test fails, hypothesis
-runs it again with lower numbers, earlier elements and fewer turns of a loop over ``several``, as
-long as it fails. So let the first of several choices be the simplest.
+``chance`` is a ``random.Random``. When a program fails, hypothesis draws others, and tries the one
+that fails with lower numbers, earlier elements and fewer turns of a loop over ``several``, as long
+as it fails. So let the first of several choices be the simplest.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import strategies as st
 
-from tests.suite.expect import labelled
-from tests.suite.todo import is_todo
+from tests.suite.expect import is_todo, labelled
 
 Test = Callable[..., None]
-# How long to look for a smaller program, by the processor's clock.
+# How long to look for a smaller program that fails, by the processor's clock, and among how many.
 SECONDS = 1.0
+MOST = 1000
 
 
 class _Enough(BaseException):
@@ -65,15 +65,27 @@ class _Search:
 
     def __init__(self, test: Test) -> None:
         self.test = test
-        self.deadline = float("inf")
         self.error: Exception | None = None
         self.traceback: TracebackType | None = None
 
     def run(self, programs: int) -> None:
         """Raise what the smallest program raises that fails; nothing if none does."""
+        try:
+            for seed in range(programs):
+                self.attempt(Random(seed))
+        except Exception as error:
+            if is_todo(error):
+                raise
+            self.look_for_a_smaller_one()
+            assert self.error is not None
+            raise self.error.with_traceback(self.traceback) from None
+
+    def look_for_a_smaller_one(self) -> None:
+        """Attempt programs that hypothesis draws, and makes smaller as long as they fail."""
+        deadline = time.process_time() + SECONDS
 
         @settings(
-            max_examples=programs,
+            max_examples=MOST,
             derandomize=True,
             database=None,
             deadline=None,
@@ -85,28 +97,19 @@ class _Search:
         )
         @given(st.randoms(use_true_random=False))
         def search(chance: Random) -> None:
+            if time.process_time() > deadline:
+                raise _Enough
             self.attempt(chance)
 
-        try:
+        with contextlib.suppress(Exception, _Enough):
             search()
-        except (Exception, _Enough):
-            if self.error is None:
-                raise
-        if self.error is not None:
-            raise self.error.with_traceback(self.traceback)
 
     def attempt(self, chance: Random) -> None:
         """Run the test with one program."""
-        if time.process_time() > self.deadline:
-            raise _Enough
         try:
             self.test(chance=chance)
         except Exception as error:
-            if self.error is None:
-                self.deadline = time.process_time() + SECONDS
             self.error, self.traceback = error, error.__traceback__
-            if is_todo(error):
-                raise _Enough from None
             raise
 
 

@@ -33,9 +33,9 @@ def new_graph() -> Any:
     return _current.Graph()
 
 
-def graph_module(root: Any, graph: Any, class_name: str = "GraphModule") -> Any:
+def graph_module(root: Any, graph: Any) -> Any:
     """Return a module of the engine's that runs a graph."""
-    return _current.GraphModule(root, graph, class_name)
+    return _current.GraphModule(root, graph)
 
 
 def is_graph_module(value: object) -> bool:

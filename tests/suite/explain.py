@@ -21,7 +21,7 @@ from kata.showing import LINES, fitted
 from kata.stubs import stub
 from kata.terminal import clipped
 from lessons import NAMES
-from tests.suite.expect import WIDTH, Mismatch, is_misspelling, labelled
+from tests.suite.expect import WIDTH, MismatchError, is_misspelling, labelled
 
 OF_LESSONS = ("lessons.", "solutions.")
 FRAMES = 3
@@ -66,7 +66,7 @@ def is_torchs(name: str) -> bool:
 
 
 def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
-    if isinstance(error, Mismatch):
+    if isinstance(error, MismatchError):
         yield from str(error).splitlines()
         if error.__cause__ is not None:
             yield from frame_lines(own_frames(error.__cause__, folder)[-1:], folder)

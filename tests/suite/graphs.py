@@ -10,7 +10,7 @@ from torch.fx import Graph
 
 from kata.comparing import Row, first_difference, rows, short
 from kata.terminal import clipped
-from tests.suite.expect import Cause, Mismatch, labelled, words_of
+from tests.suite.expect import Cause, MismatchError, labelled, words_of
 
 COLUMN = 38
 CONTEXT = 2
@@ -40,7 +40,7 @@ def same_graph(
         hint: What to try next.
 
     Raises:
-        Mismatch: With both graphs side by side from the first node that differs.
+        MismatchError: With both graphs side by side from the first node that differs.
     """
     ours, theirs = rows(actual, meta), rows(expected, meta)
     difference = first_difference(ours, theirs)
@@ -51,7 +51,7 @@ def same_graph(
     seen = own or "".join(causes(ours, theirs, position, fields[0])[:1])
     # A hint that belongs to one cause would mislead next to another.
     is_apt = hint and (own or not cause or not seen)
-    raise Mismatch(
+    raise MismatchError(
         "\n".join(
             [
                 f"the graphs differ from node {position} on ({', '.join(fields)})",

@@ -100,7 +100,7 @@ def core(lesson: str) -> Implementation:
 
 
 def torch_itself(lesson: str) -> Implementation:
-    """torch's own code under the lesson's names; a name that torch lacks skips its test."""
+    """The code of torch under the lesson's names; a name that torch lacks skips its test."""
     from tests.oracle import of_torch  # where torch itself is judged, and nowhere else
 
     return Implementation(lesson, ROOT / "tests" / "oracle.py", Oracle(of_torch(lesson)))
@@ -119,9 +119,7 @@ class Oracle(ModuleType):
         pytest.skip(f"torch has no {name}")
 
 
-def learners(
-    lesson: str, folder: Path, yours: Collection[str] = (), step: int = 0
-) -> Implementation:
+def learners(lesson: str, folder: Path, yours: Collection[str], step: int) -> Implementation:
     """The lesson as written in ``folder``; the reference lends the siblings that aren't ``yours``.
 
     For a step, what other steps left unwritten in the lesson itself is lent, too.
@@ -192,7 +190,7 @@ def joined(pieces: Iterable[ModuleType]) -> ModuleType:
     return together
 
 
-def fresh_reference(lesson: str, *, core: bool = False) -> Implementation:
+def fresh_reference(lesson: str, *, core: bool) -> Implementation:
     """A fresh copy of the reference, or of its core, for an answer to change."""
     importlib.import_module("solutions")
     with only_these_modules("solutions", {}) as modules:

@@ -26,8 +26,8 @@ from kata.showing import show_failures, show_score
 from kata.steps import functions_of, steps_of
 from kata.verdict import PASSED, End, Ending, Report, Verdict, sentence_of
 from solutions.graph import Graph
+from tests.suite.expect import is_todo, line_of
 from tests.suite.explain import explain
-from tests.suite.todo import is_todo, line_of
 
 LESSON, STEP, FUNCTION = "proxy", 1, "record_call"
 EXPECTED = ROOT / "tests/data/step_on_the_page.json"

@@ -7,7 +7,6 @@ import gc
 import inspect
 import json
 import math
-import random
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from kata.steps import steps_of
 from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
 from tests.suite import engine
-from tests.suite.expect import Words, mismatch
+from tests.suite.expect import Words, is_todo, line_of, mismatch
 from tests.suite.explain import LONGEST_TEXT, explain, is_skip_of_the_suite, unwritten_name
 from tests.suite.implementations import (
     Implementation,
@@ -42,7 +41,6 @@ from tests.suite.implementations import (
     torch_itself,
     whole_engine,
 )
-from tests.suite.todo import is_todo, line_of
 from tests.suite.versions import skip_what_is_newer
 
 Loader = Callable[[str], Implementation]
@@ -84,7 +82,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--lessons", metavar="DIR", help="where the lessons are, if not in lessons/")
     words = "run only the tests of this step"
     group.addoption("--step", metavar="N", type=int, default=0, help=words)
-    group.addoption("--shuffle", metavar="SEED", type=int, help="run in this random order")
     group.addoption("--order", metavar="JSON", help="what `kata` asks of a run")
 
 
@@ -162,6 +159,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[OTHERS] = {other.impl: other.loader() for other in others}
 
 
+@pytest.hookimpl(trylast=True)  # one case's tests come one after the other, and share an export
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """If several implementations are judged in one run, each meets a test of its own."""
     others = metafunc.config.getoption("--and")
@@ -193,12 +191,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Keep the garbage collector away from imported modules: going through them takes long."""
+    """Keep the garbage collector away from imported modules, and let it come less often."""
     global _is_frozen
     result = yield
     if not _is_frozen:  # a run inside a run would freeze the garbage of others
         _is_frozen = True
         gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
     return result
 
 
@@ -211,7 +210,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if STRETCH in item.path.parents:
             item.add_marker(pytest.mark.stretch)
-        if not any(item.get_closest_marker(name) for name in ("stretch", "beyond", "slow", "gpu")):
+        if not (is_stretch(item) or any(item.get_closest_marker(name) for name in ("slow", "gpu"))):
             item.add_marker(pytest.mark.core)
         if is_beyond_torch(item):
             marker = item.get_closest_marker("beyond")
@@ -223,8 +222,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.stash[SUBJECT].is_learners and not config.option.markexpr:
         quick = [item for item in items if not item.get_closest_marker("slow")]
         config.stash[LEFT_OUT], items[:] = len(items) - len(quick), quick
-    if config.getoption("--shuffle") is not None:
-        random.Random(config.getoption("--shuffle")).shuffle(items)
 
 
 def skip_what_needs(marker: str, is_there: bool, what: str, items: list[pytest.Item]) -> None:

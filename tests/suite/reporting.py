@@ -45,7 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     if order := order_of(config):
         # Opened once, before the judged code runs: it need not be opened again.
-        out = Path(order["folder"], "events.jsonl").open("a", encoding="utf-8", buffering=1)
+        file = Path(order["folder"], "events.jsonl")
+        out = file.open("a", encoding="utf-8", buffering=1)
         config.add_cleanup(out.close)
         config.pluginmanager.register(Events(out, config), "fx-kata-events")
 

@@ -33,6 +33,9 @@ def that_run(names: Collection[str]) -> list[Any]:
     return [pytest.param(name, marks=since.get(name, ())) for name in names]
 
 
-def asking_more(value: object) -> object:
-    """A parameter whose tests are stretch."""
-    return pytest.param(value, marks=pytest.mark.stretch)
+def rest_slow(values: Iterable[object], quick: int) -> list[object]:
+    """Parameters of a sweep: the tests of the first few are quick, and those of the rest slow."""
+    return [
+        value if number < quick else pytest.param(value, marks=pytest.mark.slow)
+        for number, value in enumerate(values)
+    ]

@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 from kata.paths import ROOT, suites
+from kata.verdict import sentence_of
 
 INTRODUCTION = (
     "<p>PyTorch fails these tests, and the reference passes them. "
@@ -32,8 +33,7 @@ def differences(lesson: str) -> Iterator[tuple[str, str]]:
     for test in [statement for statement in body if isinstance(statement, ast.FunctionDef)]:
         for mark in test.decorator_list:
             if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.beyond":
-                name = test.name.removeprefix("test_").replace("_", " ")
-                yield sentence(name), sentence(ast.literal_eval(mark.args[0]))
+                yield sentence(sentence_of(test.name)), sentence(ast.literal_eval(mark.args[0]))
 
 
 def sentence(text: str) -> str:

@@ -1,15 +1,13 @@
 """Run the examples of the site's pages: ``python -m tools.pages.examples [--write] [PAGE ...]``.
 
-A ``python`` fence runs, and the ``text title="output"`` below it is what it prints. A ``pycon``
-fence is a session at the prompt. All examples of a page share their names. ``--write`` replaces
-outputs that are stale.
+A ``python`` fence runs, and the ``text title="output"`` below it is what it prints. All
+examples of a page share their names. ``--write`` replaces outputs that are stale.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import doctest
 import io
 import sys
 import traceback
@@ -21,11 +19,8 @@ from kata.lending import lending
 from kata.paths import ROOT
 from tools.pages.fences import Fence, fences
 
-# Shown, not run: shell, text, settings, pictures that the site draws, and quotations.
-SHOWN = {
-    *("bash", "console", "text", "toml", "yaml", "json", "csv", "diff"),
-    *("fx-graph", "solution", "differences", "strip", "plan"),
-}
+# Shown, not run: the shell, text, pictures that the site draws, and quotations.
+SHOWN = {"console", "text", "fx-graph", "solution", "strip", "plan"}
 OUTPUT = "output"
 # A folder that holds no lesson: whatever a page imports from ``lessons`` is lent.
 NO_LESSONS = ROOT / "docs"
@@ -71,13 +66,11 @@ class Page:
         """Run or compare one fence; return what is wrong with it."""
         if fence.language == "python":
             return self.run(fence, line)
-        if fence.language == "pycon":
-            return self.session(fence)
         if fence.language == "text" and fence.title == OUTPUT:
             return self.output(fence)
         if fence.language in SHOWN:
             return ""
-        return f"unknown fence {fence.info!r}: python and pycon run, {sorted(SHOWN)} are shown"
+        return f"unknown fence {fence.info!r}: python runs, {sorted(SHOWN)} are shown"
 
     def run(self, fence: Fence, line: int) -> str:
         """Run a ``python`` fence; one that shows files must show files that the suite runs."""
@@ -98,29 +91,7 @@ class Page:
         if self.printed is None:
             return "there is no example above this output"
         printed, self.printed = self.printed, None
-        return self.compared(fence, printed)
-
-    def session(self, fence: Fence) -> str:
-        """Run a ``pycon`` fence, and compare it with what a prompt would show."""
-        examples = doctest.DocTestParser().get_examples(fence.text + "\n")
-        if not examples:
-            return "a session begins with >>>"
-        return self.compared(fence, "".join(self.transcript(each.source) for each in examples))
-
-    def transcript(self, source: str) -> str:
-        """Return what the prompt shows for one statement of a session."""
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            try:
-                exec(compile(source, self.path, "single", dont_inherit=True), self.names)
-            except Exception as error:
-                last = traceback.format_exception_only(error)[-1]
-                print(f"Traceback (most recent call last):\n  ...\n{last}", end="")
-        head, *rest = source.splitlines()
-        prompt = [f">>> {head}", *(f"... {line}".rstrip() for line in rest)]
-        return "\n".join(prompt) + "\n" + out.getvalue()
-
-    def compared(self, fence: Fence, got: str) -> str:
-        got, says = clean(got), clean(fence.text)
+        got, says = clean(printed), clean(fence.text)
         if got == says:
             return ""
         self.stale.append((fence, got))
@@ -138,7 +109,7 @@ def faults(path: Path) -> list[str]:
 
 
 def rewrite(path: Path) -> None:
-    """Put the actual output into every output and session that differs."""
+    """Put the actual output into every output that differs."""
     page, text = Page(path), path.read_text(encoding="utf-8")
     page.faults()
     for fence, got in reversed(page.stale):

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kata.paths import CORES
-from kata.stubs import DEFINITIONS, bound_names, first_line
+from kata.stubs import DEFINITIONS, MARK, bound_names, first_line
 
-REMARK = re.compile(r"\s*#\s*(given|reference only|steps? \d|type: ignore|noqa)\b.*$")
+REMARK = re.compile(rf"{MARK.pattern}|\s*# (?:type: ignore|noqa)\b.*$", re.MULTILINE)
 
 
 class UnknownNameError(Exception):

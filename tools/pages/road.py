@@ -153,7 +153,7 @@ def with_files(text: str, lesson: str) -> str:
 
 def with_differences(text: str, lesson: str) -> str:
     """Return a solution's page with its differences from torch, below its counterparts there."""
-    if DIFFERENCES.format(lesson) in text or not any(differences(lesson)):
+    if not any(differences(lesson)):
         return text
     table = DIFFERENCES.format(lesson)
     return COUNTERPARTS.sub(lambda found: f"{found[0].rstrip()}\n{table}\n", f"{text}\n")

@@ -1,4 +1,4 @@
-"""What ``given/backend.py`` gives the lesson: a compiler, and a cache that stays right."""
+"""What is given to a lesson: the backend's compiler and its cache, and unflatten's reading."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
+from torch.export.graph_signature import OutputKind
+from torch.fx.node import map_arg
 
 from given import backend
+from given.unflatten import graph_key, levels_of, parts_of
+from tests.models.unflatten import Block, Owner, without_unused_specs, x
+from tests.suite import equal, holds, refuses
+from tests.suite.programs import program_of
 
 TEXT = "int run() { return 1; }"
+
+
+# --- given/backend.py
 
 
 @pytest.fixture
@@ -82,3 +92,51 @@ def test_without_a_compiler_the_error_says_what_to_do(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(OSError, match="CC"):
         backend.library_of(TEXT)
+
+
+# --- given/unflatten.py
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["", "strict"])
+def test_each_value_has_the_kind_that_it_had_in_the_model(strict):
+    """Also what the signature doesn't list: strict export leaves out what the graph doesn't use."""
+    program = without_unused_specs(program_of(Owner, x(), strict=strict))
+    state = parts_of(program)["state"]
+    equal(list(state), [*program.state_dict, *program.constants])
+    equal(
+        {name: (each.kind, each.is_saved) for name, each in sorted(state.items())},
+        {
+            "buffer": ("buffer", True),
+            "constant": ("constant", True),
+            "frozen": ("parameter", True),
+            "passing": ("buffer", False),
+            "unused": ("parameter", True),
+            "unused_buffer": ("buffer", True),
+        },
+    )
+
+
+def test_a_stack_may_have_numbered_paths_and_ends_where_a_path_isnt_below():
+    entries = {"": ("", "Root"), "0@1": ("0@1", "Steps"), "1": ("1", "Tanh")}
+    equal([level[:2] for level in levels_of(entries)], [("", 0), ("0", 1)])
+
+
+def test_names_of_nodes_and_placeholders_arent_part_of_what_a_graph_does():
+    one, other = torch.fx.Graph(), torch.fx.Graph()
+    one.output(one.call_function(torch.add, (one.placeholder("x"), 1)))
+    other.output(other.call_function(torch.add, (other.placeholder("y"), 1), name="renamed"))
+    equal(graph_key(one, map_arg), graph_key(other, map_arg))
+
+
+def test_a_child_that_is_called_is_not_one_that_is_read():
+    called, read = torch.fx.Graph(), torch.fx.Graph()
+    called.output(called.create_node("call_module", "child"))
+    read.output(read.create_node("get_attr", "child"))
+    holds(graph_key(called, map_arg) != graph_key(read, map_arg), "the operation counts")
+
+
+def test_a_joint_graph_is_refused():
+    program = program_of(Block, x())
+    program.graph_signature.output_specs[0].kind = OutputKind.LOSS_OUTPUT
+    with refuses(ValueError, "joint graph", cause="a program that computes gradients was accepted"):
+        parts_of(program)
