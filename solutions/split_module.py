@@ -279,7 +279,7 @@ def copy_nodes(
         args, kwargs = map_arg((node.args, node.kwargs), environment.__getitem__)
         name = node.name if keep_original_node_name else None
         copy = graph.create_node(node.op, node.target, args, kwargs, name, node.type)
-        copy.meta = dict(node.meta)
+        copy.meta.update(node.meta)
         environment[node] = copy
 
 
@@ -309,7 +309,7 @@ def build_graph(partition: Partition, keep_original_node_name: bool = False) -> 
     environment: dict[Node, Node] = {}
     for value in partition.inputs:
         environment[value] = graph.placeholder(value.name, value.type)
-        environment[value].meta = dict(value.meta)
+        environment[value].meta.update(value.meta)
     copy_nodes(partition.nodes, graph, environment, keep_original_node_name)
     values = tuple(environment[value] for value in partition.outputs)
     graph.output(values[0] if partition.returns_single else values)

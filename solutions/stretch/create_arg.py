@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 # Constants that are compared by `==`: the `owner` of a script method is a new object each time.
 BY_VALUE = ScriptObject, TreeSpec
+CONSTANTS = torch.Tensor, *BY_VALUE
+
+# Where every module holds its children, parameters, buffers and hooks: no constants are there.
+OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 # The types of most arguments besides proxies: no model is needed for them.
 PLAIN = frozenset(
@@ -85,9 +89,10 @@ class CreateArg(core.CreateArg):
         If the known path is missing or wrong, what the root has registered is read again.
         """
         if self._graph_of_paths is not self.graph:
-            super().path_of_value(value)
             named = chain(self.root.named_parameters(), self.root.named_buffers())
             self._tensor_paths = attribute_paths(self.root) | {held: path for path, held in named}
+            self._module_paths = {id(held): path for path, held in self.root.named_modules()}
+            self._graph_of_paths = self.graph
         path = super().path_of_value(value)
         held_at = module_at if isinstance(value, nn.Module) else value_at
         if path is not None:
@@ -112,7 +117,7 @@ def attribute_paths(module: nn.Module, prefix: str = "") -> dict[Any, str]:
     paths = {
         held: prefix + name
         for name, held in vars(module).items()
-        if isinstance(held, (torch.Tensor, *BY_VALUE))
+        if name not in OF_EVERY_MODULE and isinstance(held, CONSTANTS)
     }
     for name, child in module.named_children():
         paths |= attribute_paths(child, f"{prefix}{name}.")

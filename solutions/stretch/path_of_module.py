@@ -40,9 +40,10 @@ class PathOfModule(core.PathOfModule):
         """
         root, paths = self._root_and_paths
         path = paths.get(id(mod), "")  # an unknown module isn't the root, whose path is ""
-        if root is not self.root or module_at(self.root, path) is not mod:
-            named = self.root.named_modules(memo=IdentitySet())
-            self._root_and_paths = self.root, {id(module): path for path, module in named}
+        if root is self.root and module_at(root, path) is mod:
+            return path
+        named = self.root.named_modules(memo=IdentitySet())
+        self._root_and_paths = self.root, {id(module): path for path, module in named}
         return super().path_of_module(mod)
 
 

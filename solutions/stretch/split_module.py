@@ -196,7 +196,7 @@ def build_graph(
     for position, value in enumerate(partition.inputs):
         name = value.name if keep_original_input_name else f"arg_{position}"
         environment[value] = graph.placeholder(name, value.type)
-        environment[value].meta = dict(value.meta)
+        environment[value].meta.update(value.meta)
     nodes = [*partition.attributes, *partition.nodes, *reversed(partition.exited_early)]
     core.copy_nodes(nodes, graph, environment, keep_original_node_name)
     values = tuple(environment[value] for value in partition.outputs)
