@@ -41,18 +41,12 @@ TORCHES = {
     "newest": ("torch", "torchvision"),
 }
 
-# Tests about the lessons in tests/project; the rest is about runner, site and repository.
-RULES = (
-    "answers",
-    "given",
-    "hints",
-    "independence",
-    "layers",
-    "like_in_like_out",
-    "models",
-    "stubs",
-)
-ABOUT_LESSONS = [f"tests/project/test_{rule}.py" for rule in RULES]
+# In tests/project: what judges answers and stubs, and what else depends on the version of torch.
+JUDGING = ["tests/project/test_answers.py", "tests/project/test_stubs.py"]
+RULES = [
+    f"tests/project/test_{rule}.py"
+    for rule in ("given", "hints", "independence", "layers", "like_in_like_out", "models")
+]
 
 # nox gives each session an environment of its own; ours share one, so nox makes none.
 shared = nox.session(venv_backend="none")
@@ -65,14 +59,14 @@ def tests(session: nox.Session) -> None:
     # All in one run, whose workers start once, and export each model once. Answers first: the
     # worker that takes one answer judges all of its lesson, and both share what is left at the end.
     others = ("--and", "core", "--and", "torch")
-    judge(session, python, "full", "not slow", *others, *ABOUT_LESSONS, *suites())
+    judge(session, python, "full", "not slow", *others, *JUDGING, *suites())
 
 
 @shared
 def project(session: nox.Session) -> None:
     """Check runner, site and repository."""
     python = interpreter(session, "tests", "docs")
-    others = [f"--ignore={file}" for file in ABOUT_LESSONS]
+    others = [f"--ignore={file}" for file in JUDGING]
     judge(session, python, "full", "not slow", "tests/project", *others)
 
 
@@ -104,7 +98,7 @@ def compat(session: nox.Session, torch: str) -> None:
     wanted = (*TORCHES[torch], "--editable", str(ROOT), *requirements("tests"))
     session.install("--constraint", str(constraints), *wanted)
     session.run("python", "-c", "import sys, torch; print(torch.__version__, sys.version)")
-    for implementation, files in {"full": [*suites(), *ABOUT_LESSONS], "torch": suites()}.items():
+    for implementation, files in {"full": [*suites(), *JUDGING, *RULES], "torch": suites()}.items():
         options = ("--impl", implementation, "-n", "2", "-m", "not slow", *files)
         run(session, "python", "pytest", *options, *session.posargs)
 
