@@ -109,7 +109,7 @@ MORE = {
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("name", rest_slow(MORE, quick=30))
+@pytest.mark.parametrize("name", rest_slow(MORE, quick=20))
 def test_numbers_and_gradients_equal_eager_s(lesson, name):
     torch._dynamo.reset()
     function = MORE[name]

@@ -133,7 +133,7 @@ def test_a_value_costs_the_same_in_a_large_model(lesson, held):
         tracer, wanted = tracer_at(lesson, model), list(held(model))
         return lambda: [tracer.create_arg(value) for value in wanted]
 
-    is_linear(work, 50, "values")
+    is_linear(work, 25, "values")
 
 
 def test_a_constant_costs_the_same_after_many(lesson):

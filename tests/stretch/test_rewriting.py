@@ -90,7 +90,7 @@ def test_finding_several_results_takes_time_in_proportion_to_the_graph(lesson):
         graph = graph_of(lambda a: [(torch.sin(y := a + i), torch.cos(y)) for i in range(size)])
         return lambda: lesson.match(lambda x: (torch.sin(x), torch.cos(x)), graph)
 
-    is_linear(work, 50, "graph")
+    is_linear(work, 25, "graph")
 
 
 def scales(function):
