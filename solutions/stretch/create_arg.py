@@ -83,16 +83,20 @@ class CreateArg(core.CreateArg):
         with patch.object(self, "check_mutable_operations", False, create=True):
             return self.create_node("call_function", type(a), args, kwargs)  # type: ignore[attr-defined]
 
+    def read_paths(self) -> None:
+        """Note where the root holds modules and constants, before ``forward`` may set others."""
+        named = chain(self.root.named_parameters(), self.root.named_buffers())
+        self._tensor_paths = attribute_paths(self.root) | {held: path for path, held in named}
+        self._module_paths = {id(held): path for path, held in self.root.named_modules()}
+        self._graph_of_paths = self.graph
+
     def path_of_value(self, value: Any) -> str | None:
         """Return the path at which the root holds a value right now, or ``None``.
 
         If the known path is missing or wrong, what the root has registered is read again.
         """
         if self._graph_of_paths is not self.graph:
-            named = chain(self.root.named_parameters(), self.root.named_buffers())
-            self._tensor_paths = attribute_paths(self.root) | {held: path for path, held in named}
-            self._module_paths = {id(held): path for path, held in self.root.named_modules()}
-            self._graph_of_paths = self.graph
+            self.read_paths()
         path = super().path_of_value(value)
         held_at = module_at if isinstance(value, nn.Module) else value_at
         if path is not None:

@@ -192,6 +192,17 @@ def test_the_graph_knows_the_class_of_its_tracer(lesson):
     equal(lesson.Tracer().trace(nn.ReLU())._tracer_cls, lesson.Tracer)
 
 
+def test_a_tensor_that_forward_sets_on_the_model_is_a_constant(lesson):
+    def counts(model, x):
+        model.state = torch.zeros(2)
+        for _ in range(2):
+            model.state = torch.tanh(x + model.state)
+        return model.state
+
+    hint = "when the trace ends, `state` is another value: read the paths before `forward` runs"
+    same_trace(lesson, lambda: zoo.Model(counts), hint=hint)
+
+
 # --- what is refused, and clean failures ----------------------------------------------------------
 
 
