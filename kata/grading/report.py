@@ -114,7 +114,7 @@ def grade_of(verdict: Verdict) -> Grade:
         stretch=verdict.count(stretch=True),
         failure=failure_of(verdict),
         lent=verdict.lent,
-        borrowed=tuple(map(bearable, verdict.borrowed)),
+        borrowed=tuple(map(shortened, verdict.borrowed)),
     )
 
 
@@ -122,17 +122,17 @@ def failure_of(verdict: Verdict) -> Failure | None:
     """Return what to read first: how the run was cut short, and the failure that is known."""
     first = verdict.first_failure
     if not verdict.is_finished:
-        text = bearable("\n".join([verdict.ending.text, *([first.text] if first else [])]))
-        return Failure(bearable(verdict.ending.during), first_words(text), text)
+        text = shortened("\n".join([verdict.ending.text, *([first.text] if first else [])]))
+        return Failure(shortened(verdict.ending.during), first_words(text), text)
     if not first:
         return None
-    shown = replace(first, text=bearable(first.text))
-    return Failure(bearable(first.headline), first_words(reason_of(shown)), shown.text)
+    shown = replace(first, text=shortened(first.text))
+    return Failure(shortened(first.headline), first_words(reason_of(shown)), shown.text)
 
 
 def not_judged(lesson: str, error: Exception) -> Grade:
     """The grade of a lesson whose run failed."""
-    text = bearable(f"{type(error).__name__}: {error}")
+    text = shortened(f"{type(error).__name__}: {error}")
     return Grade(lesson, State.NOT_JUDGED, failure=Failure("", first_words(text), text))
 
 
@@ -140,8 +140,8 @@ def first_words(text: str) -> str:
     return (text.splitlines() or [""])[0][:LONGEST]
 
 
-def bearable(text: str) -> str:
-    """Text of a bearable length, without characters that control a terminal."""
+def shortened(text: str) -> str:
+    """Text of a shortened length, without characters that control a terminal."""
     lines = text[: LINES * WIDTH * 4].splitlines()
     kept = ["".join(c if c.isprintable() else "�" for c in line)[:WIDTH] for line in lines[:LINES]]
     more = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []
