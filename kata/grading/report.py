@@ -141,7 +141,7 @@ def first_words(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Text of a shortened length, without characters that control a terminal."""
+    """Text of a bearable length, without characters that control a terminal."""
     lines = text[: LINES * WIDTH * 4].splitlines()
     kept = ["".join(c if c.isprintable() else "�" for c in line)[:WIDTH] for line in lines[:LINES]]
     more = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []

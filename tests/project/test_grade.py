@@ -24,8 +24,8 @@ from kata.grading.report import (
     Person,
     State,
     Summary,
-    bearable,
     grade_of,
+    shortened,
     to_csv,
     to_html,
 )
@@ -56,7 +56,7 @@ def test_a_run_that_was_cut_short_is_never_green_and_keeps_its_first_failure(how
 
 
 def test_a_very_long_text_is_cut():
-    text = bearable("\x1b[31m" + "x" * 10**6 + "\n" * 1000)
+    text = shortened("\x1b[31m" + "x" * 10**6 + "\n" * 1000)
     assert len(text) < 5000
     assert "\x1b" not in text
 
