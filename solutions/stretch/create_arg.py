@@ -113,18 +113,23 @@ def registered(root: nn.Module, value: Any) -> Iterator[tuple[str, Any]]:
     return root.named_parameters() if isinstance(value, nn.Parameter) else root.named_buffers()
 
 
-def attribute_paths(module: nn.Module, prefix: str = "") -> dict[Any, str]:
+def attribute_paths(
+    module: nn.Module, prefix: str = "", above: frozenset[int] = frozenset()
+) -> dict[Any, str]:
     """Return the path of each constant that modules hold as ordinary attributes.
 
-    If there are several paths to one, the last counts, as in torch.
+    If there are several paths to one, the last counts, as in torch. A module may hold one that is
+    ``above`` it, or itself: that isn't entered again.
     """
     paths = {
         held: prefix + name
         for name, held in vars(module).items()
         if name not in OF_EVERY_MODULE and isinstance(held, CONSTANTS)
     }
+    above |= {id(module)}
     for name, child in module.named_children():
-        paths |= attribute_paths(child, f"{prefix}{name}.")
+        if id(child) not in above:
+            paths |= attribute_paths(child, f"{prefix}{name}.", above)
     return paths
 
 
