@@ -83,20 +83,17 @@ class CreateArg(core.CreateArg):
         with patch.object(self, "check_mutable_operations", False, create=True):
             return self.create_node("call_function", type(a), args, kwargs)  # type: ignore[attr-defined]
 
-    def read_paths(self) -> None:
-        """Note where the root holds modules and constants, before ``forward`` may set others."""
-        named = chain(self.root.named_parameters(), self.root.named_buffers())
-        self._tensor_paths = attribute_paths(self.root) | {held: path for path, held in named}
-        self._module_paths = {id(held): path for path, held in self.root.named_modules()}
-        self._graph_of_paths = self.graph
-
     def path_of_value(self, value: Any) -> str | None:
         """Return the path at which the root holds a value right now, or ``None``.
 
         If the known path is missing or wrong, what the root has registered is read again.
         """
         if self._graph_of_paths is not self.graph:
-            self.read_paths()
+            named = chain(self.root.named_parameters(), self.root.named_buffers())
+            self._attribute_paths = attribute_paths(self.root)
+            self._tensor_paths = self._attribute_paths | {held: path for path, held in named}
+            self._module_paths = {id(held): path for path, held in self.root.named_modules()}
+            self._graph_of_paths = self.graph
         path = super().path_of_value(value)
         held_at = module_at if isinstance(value, nn.Module) else value_at
         if path is not None:
@@ -104,6 +101,18 @@ class CreateArg(core.CreateArg):
             if held is value or (isinstance(value, BY_VALUE) and held == value):
                 return path
         return next((path for path, held in registered(self.root, value) if held is value), None)
+
+    def keep_what_was_read(self) -> None:
+        """Store a tensor as a constant if it was an attribute, and ``forward`` has set another."""
+        if self._graph_of_paths is not self.graph:
+            return  # none was read
+        for value, path in self._attribute_paths.items():
+            nodes = self.graph.find_nodes(op="get_attr", target=path)
+            if nodes and isinstance(value, torch.Tensor) and value_at(self.root, path) is not value:
+                constant = self.get_fresh_qualname("_tensor_constant")
+                setattr(self.root, constant, value)
+                for node in nodes:
+                    node.target = constant
 
 
 def registered(root: nn.Module, value: Any) -> Iterator[tuple[str, Any]]:
@@ -113,23 +122,18 @@ def registered(root: nn.Module, value: Any) -> Iterator[tuple[str, Any]]:
     return root.named_parameters() if isinstance(value, nn.Parameter) else root.named_buffers()
 
 
-def attribute_paths(
-    module: nn.Module, prefix: str = "", above: frozenset[int] = frozenset()
-) -> dict[Any, str]:
+def attribute_paths(module: nn.Module, prefix: str = "") -> dict[Any, str]:
     """Return the path of each constant that modules hold as ordinary attributes.
 
-    If there are several paths to one, the last counts, as in torch. A module may hold one that is
-    ``above`` it, or itself: that isn't entered again.
+    If there are several paths to one, the last counts, as in torch.
     """
     paths = {
         held: prefix + name
         for name, held in vars(module).items()
         if name not in OF_EVERY_MODULE and isinstance(held, CONSTANTS)
     }
-    above |= {id(module)}
     for name, child in module.named_children():
-        if id(child) not in above:
-            paths |= attribute_paths(child, f"{prefix}{name}.", above)
+        paths |= attribute_paths(child, f"{prefix}{name}.")
     return paths
 
 

@@ -192,15 +192,27 @@ def test_the_graph_knows_the_class_of_its_tracer(lesson):
     equal(lesson.Tracer().trace(nn.ReLU())._tracer_cls, lesson.Tracer)
 
 
-def test_a_tensor_that_forward_sets_on_the_model_is_a_constant(lesson):
-    def counts(model, x):
-        model.state = torch.zeros(2)
-        for _ in range(2):
-            model.state = torch.tanh(x + model.state)
-        return model.state
+def counts(model, x):
+    model.state = torch.zeros(2)
+    for _ in range(2):
+        model.state = torch.tanh(x + model.state)
+    return model.state
 
-    hint = "when the trace ends, `state` is another value: read the paths before `forward` runs"
-    same_trace(lesson, lambda: zoo.Model(counts), hint=hint)
+
+def tables(model, x):
+    for number in range(3):
+        model.table = torch.full((2,), number)
+        x = x + model.table
+    return x
+
+
+@pytest.mark.parametrize("forward", [counts, tables])
+def test_a_tensor_that_forward_replaces_on_the_model_is_a_constant(lesson, forward):
+    traced, x = lesson.symbolic_trace(zoo.Model(forward)), torch.ones(2)
+    names = [node.target for node in traced.graph.find_nodes(op="get_attr")]
+    hint = "when the trace ends, the attribute is another value: the graph needs the one it read"
+    holds(not {"state", "table"} & {*names}, "no node reads the attribute", got=names, hint=hint)
+    same_numbers(traced(x), zoo.Model(forward)(x))
 
 
 # --- what is refused, and clean failures ----------------------------------------------------------

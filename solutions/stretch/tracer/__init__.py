@@ -6,7 +6,7 @@
 - Arguments may be known (``concrete_args``), and another method than ``forward`` may be traced.
 - Functions under ``torch.fx.wrap``, those of ``math`` and those passed to the constructor are
   recorded as calls; ``param_shapes_constant`` makes shapes of parameters plain numbers.
-- A tensor that ``forward`` sets as an attribute is a constant: the attribute may change again.
+- A tensor that was an attribute when it was read is a constant if ``forward`` sets another there.
 - After an error nothing is left on the tracer, and a module that replaces another during a trace
   is refused.
 - Graph modules that compile late can be traced, stack traces contain no lines of the engine, and
@@ -130,12 +130,12 @@ class TracerOfAnyGraph(PathOfModule, CreateArg, Placeholders, core.Tracer):
         function = getattr(type(root), self.traced_func_name) if is_module else root
         self.root = root if is_module else nn.Module()
         self.graph = self.new_graph()
-        self.read_paths()
         call, args = self.create_args_for_root(function, is_module, concrete_args)
         with self.patched_modules():
             result = self.create_arg(call(*args))
             annotations = inspect.get_annotations(inspect.unwrap(call))
             self.create_node("output", "output", (result,), {}, None, annotations.get("return"))
+        self.keep_what_was_read()
         return self.graph
 
     def create_args_for_root(
