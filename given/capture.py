@@ -415,6 +415,17 @@ def batch_norm(
     return tuple(results)
 
 
+def rrelu(
+    x: Tensor, noise: Tensor, lower: float, upper: float, training: bool = False, *_: Any
+) -> tuple[Tensor, Tensor]:
+    """Compute ``aten.rrelu_with_noise_functional``: in training, its derivative is wrong."""
+    if training:
+        raise CaptureError(
+            "rrelu draws slopes in training, and its gradient forgets them: use eval mode"
+        )
+    return torch.where(x <= 0, x * ((lower + upper) / 2), x), noise
+
+
 def copy_of(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """Compute ``aten.copy``, which has no derivative: put the source into all of the target."""
     source = source.to(target.dtype).expand(target.shape)
@@ -438,6 +449,7 @@ RULES: dict[Any, Callable[..., Any]] = {
     aten.lift_fresh.default: aten.lift_fresh_copy.default,
     aten._native_batch_norm_legit.default: batch_norm,
     aten.copy.default: copy_of,
+    aten.rrelu_with_noise_functional.default: rrelu,
     aten.as_strided_scatter.default: as_strided_scatter,
 }
 

@@ -31,6 +31,7 @@ from tests.models.capture import (
 )
 from tests.suite import equal, holds, is_value, refuses, rest_slow, same_numbers
 from tests.suite.chance import by_chance
+from tests.suite.implementations import reference_of
 from tests.suite.programs import default_decompositions, export, specs_are_copied
 from tests.zoo import Model, Pair, classifier
 
@@ -95,6 +96,33 @@ def test_what_is_written_comes_back(lesson):
     for _ in range(2):
         ours, theirs = torch.ones(2), torch.ones(2)
         same_numbers([tree(ours), ours], [eager(theirs), theirs])
+
+
+def exchanges(model, x):
+    model.a, model.b = model.b, model.a
+    return x + model.a, model.a
+
+
+def returns_the_old_one(model, x):
+    old, model.a = model.a, model.a + x
+    return old, model.a
+
+
+def keeps_the_old_one(model, x):
+    model.b = model.a
+    model.a = model.a + x
+    return x + model.b
+
+
+@pytest.mark.beyond("torch refuses two of the programs, and returns the new buffer for the old one")
+@pytest.mark.parametrize("forward", [exchanges, returns_the_old_one, keeps_the_old_one])
+def test_the_value_that_a_buffer_had_before_is_another_value(lesson, forward):
+    model = Model(forward, a=nn.Buffer(torch.ones(2)), b=nn.Buffer(torch.full((2,), 5.0)))
+    program, eager = lesson.program(model, (torch.ones(2),)), copy.deepcopy(model)
+    tree = reference_of("unflatten").unflatten(program)  # torch's writes one buffer, then the other
+    for _ in range(2):
+        same_numbers(tree(torch.ones(2)), eager(torch.ones(2)))
+    same_numbers(dict(tree.state_dict()), dict(eager.state_dict()))
 
 
 # --- a captured model trains like the model, or is refused ----------------------------------------
@@ -225,6 +253,7 @@ REFUSED = {
     "register it as a buffer": lambda y, x: y * COUNTER.add_(1),
     "generator": lambda y, x: y * torch.rand(4, generator=torch.Generator()),
     "assigns a gradient": assigned_gradient,
+    "use eval mode": lambda y, x: nn.functional.rrelu(y, training=True),
     "torch.cond": lambda y, x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (y,)),
 }
 
@@ -235,6 +264,15 @@ def test_what_a_graph_gets_wrong_is_refused_with_the_line(lesson, words):
     with refuses(lesson.CaptureError, "test_capture.py", body.__name__, words):
         lesson.capture(with_linear(body), (torch.rand(2, 4),))
     equal(COUNTER.tolist(), [0.0])
+
+
+def test_a_block_may_have_a_name_for_the_profiler(lesson):
+    def named(x):
+        with torch.profiler.record_function("block"):
+            return x * 2
+
+    captured = lesson.capture(named, (torch.ones(2),))
+    same_numbers(captured(torch.ones(2)), torch.full((2,), 2.0))
 
 
 def test_under_no_grad_a_graph_is_for_running_only_and_less_is_refused(lesson):

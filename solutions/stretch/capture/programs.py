@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from torch.export import graph_signature as signatures
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_leaves
 
-from given.capture import Attribute, CaptureError, lift_constants, refuse_hidden, state_of
+from given.capture import (
+    Attribute,
+    CaptureError,
+    functionalized,
+    lift_constants,
+    prepared,
+    refuse_hidden,
+    state_of,
+)
 from given.graph import has_effect
 
 from ... import capture as core
@@ -34,11 +43,13 @@ class Recorder(core.Recorder):
 
     Attributes:
         lifted: The tensor of each input, by the name of its placeholder.
+        after: What the model has left of each, in the same order.
     """
 
     def __init__(self, table: Mapping[OpOverload, Callable[..., Any]]) -> None:
         super().__init__(table)
         self.lifted: dict[str, Tensor] = {}
+        self.after: list[Tensor] = []
 
     def lift(self, name: str, value: Any) -> Any:
         """Make a tensor an input, unless a graph of plain tensors would be wrong for it."""
@@ -48,6 +59,14 @@ class Recorder(core.Recorder):
         lifted = super().lift(name, value)
         self.lifted[self.node_of(lifted).name] = lifted
         return lifted
+
+    def run(self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a model as the core does, and note what it leaves in its inputs."""
+        inputs = self.lift_state(model), *self.lift_arguments(args, kwargs)
+        with prepared(model, self.constants), self.fake_mode, self, self.module_stacks(model):
+            result, after = functionalized(partial(self.call, model), *inputs)
+        self.after = [each for each in tree_leaves(after) if isinstance(each, Tensor)]
+        return result
 
     def finish(self, result: Any) -> None:
         """Add the output node, and erase each node that no result needs."""
@@ -63,7 +82,7 @@ class Recorder(core.Recorder):
 
     def written(self) -> dict[str, Any]:
         """Return the node of the new value of each input that the model wrote, by its name."""
-        nodes = {name: self.node_of(tensor) for name, tensor in self.lifted.items()}
+        nodes = dict(zip(self.lifted, map(self.node_of, self.after), strict=True))
         return {name: node for name, node in nodes.items() if node.name != name}
 
 
