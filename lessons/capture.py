@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only
 
 from given import capture as given
 from given.capture import Attribute, CaptureError
@@ -121,7 +121,8 @@ class Recorder(TorchDispatchMode):
         While it runs, the mode is off. So ``func(*args)`` isn't recorded: it computes the result,
         on fake tensors.
         """
-        if func.namespace == "prim":  # torch asks for a device, say; an error here would end Python
+        # torch asks for a device, say, where an error would end Python; or somebody names a block.
+        if func.namespace in ("prim", "profiler"):
             return func(*args, **(kwargs or {}))
         args, kwargs = tree_map_only(Tensor, self.known, (args, kwargs or {}))
         result = self.decompose(func, args, kwargs)
@@ -305,14 +306,11 @@ class Recorder(TorchDispatchMode):
         """Run a model on fake tensors with the mode on, and return its result.
 
         ``given.functionalized`` turns each write of the model into an operator that returns the
-        new value. An input that was written belongs to the node of its new value from then on.
+        new value. What the inputs are afterwards is left out.
         """
         inputs = self.lift_state(model), *self.lift_arguments(args, kwargs)
         with given.prepared(model, self.constants), self.fake_mode, self, self.module_stacks(model):
-            result, after = given.functionalized(partial(self.call, model), *inputs)
-        for before, now in zip(tree_leaves(inputs), tree_leaves(after), strict=True):
-            if now is not before:
-                self.nodes[id(before)] = before, self.node_of(now)
+            result, _ = given.functionalized(partial(self.call, model), *inputs)
         return result
 
     def call(
