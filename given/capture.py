@@ -416,9 +416,14 @@ def batch_norm(
 
 
 def rrelu(
-    x: Tensor, noise: Tensor, lower: float, upper: float, training: bool = False, *_: Any
+    x: Tensor,
+    noise: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute ``aten.rrelu_with_noise_functional``: in training, its derivative is wrong."""
+    """Compute ``aten.rrelu_with_noise_functional``: in training, its gradient is wrong."""
     if training:
         raise CaptureError(
             "rrelu draws slopes in training, and its gradient forgets them: use eval mode"

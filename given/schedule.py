@@ -63,7 +63,8 @@ class Timeline:
 
 
 def _row(runs: list[Run], end: float) -> str:
-    row, width = "", 4
+    width = 4  # of a unit of time
+    row = ""
     for action, start, stop in runs:
         row = row.ljust(round(start * width), ".")
         fill = "-" if getattr(action, "kind", "") == "B" else "_"

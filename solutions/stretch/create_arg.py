@@ -107,12 +107,14 @@ class CreateArg(core.CreateArg):
         if self._graph_of_paths is not self.graph:
             return  # none was read
         for value, path in self._attribute_paths.items():
+            if not isinstance(value, torch.Tensor) or value_at(self.root, path) is value:
+                continue
             nodes = self.graph.find_nodes(op="get_attr", target=path)
-            if nodes and isinstance(value, torch.Tensor) and value_at(self.root, path) is not value:
+            if nodes:
                 constant = self.get_fresh_qualname("_tensor_constant")
                 setattr(self.root, constant, value)
-                for node in nodes:
-                    node.target = constant
+            for node in nodes:
+                node.target = constant
 
 
 def registered(root: nn.Module, value: Any) -> Iterator[tuple[str, Any]]:

@@ -266,6 +266,11 @@ def test_what_a_graph_gets_wrong_is_refused_with_the_line(lesson, words):
     equal(COUNTER.tolist(), [0.0])
 
 
+def test_rrelu_in_eval_mode_has_one_slope(lesson):
+    model, x = nn.RReLU().eval(), torch.tensor([2.0, -3.0])
+    same_numbers(lesson.capture(model, (x,))(x), model(x))
+
+
 def test_a_block_may_have_a_name_for_the_profiler(lesson):
     def named(x):
         with torch.profiler.record_function("block"):
