@@ -111,7 +111,7 @@ def test_a_stretch_takes_of_another_lesson_what_its_stretch_changes_from_there(l
         for module, name in names_imported(file):
             if module in NAMES and module != lesson:
                 stretch = import_module(f"solutions.stretch.{module}")
-                assert name and not hasattr(stretch, name), f"{file.name}: {name} from {module}"
+                assert name and name not in vars(stretch), f"{file.name}: {name} from {module}"
 
 
 def imported(file: Path) -> Iterator[str]:
