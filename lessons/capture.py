@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only
+from torch.utils._pytree import TreeSpec, tree_flatten
 
 from given import capture as given
 from given.capture import Attribute, CaptureError
@@ -124,7 +124,7 @@ class Recorder(TorchDispatchMode):
         # torch asks for a device, say, where an error would end Python; or somebody names a block.
         if func.namespace in ("prim", "profiler"):
             return func(*args, **(kwargs or {}))
-        args, kwargs = tree_map_only(Tensor, self.known, (args, kwargs or {}))
+        args, kwargs = given.map_tensors(self.known, (args, kwargs or {}))
         result = self.decompose(func, args, kwargs)
         if result is not NotImplemented:
             return result
@@ -216,7 +216,7 @@ class Recorder(TorchDispatchMode):
 
     def as_nodes(self, arguments: Any) -> Any:  # given
         """Return arguments with nodes in place of tensors."""
-        return tree_map_only(Tensor, self.node_of, arguments)
+        return given.map_tensors(self.node_of, arguments)
 
     def decompose(self, func: OpOverload, args: Any, kwargs: Any) -> Any:  # step 2
         """Compute a call with smaller operators, or return ``NotImplemented``.

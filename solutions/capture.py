@@ -21,12 +21,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import (
-    TreeSpec,
-    tree_flatten,
-    tree_map_only,
-    tree_unflatten,
-)
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from given import capture as given
 from given.capture import Attribute, CaptureError
@@ -135,7 +130,7 @@ class Recorder(TorchDispatchMode):
         # torch asks for a device, say, where an error would end Python; or somebody names a block.
         if func.namespace in ("prim", "profiler"):
             return func(*args, **(kwargs or {}))
-        args, kwargs = tree_map_only(Tensor, self.known, (args, kwargs or {}))
+        args, kwargs = given.map_tensors(self.known, (args, kwargs or {}))
         result = self.decompose(func, args, kwargs)
         if result is not NotImplemented:
             return result
@@ -203,7 +198,7 @@ class Recorder(TorchDispatchMode):
         >>> recorder.node_of(high), recorder.node_of(high).args, recorder.node_of(high).meta["val"]
         (getitem_1, (aminmax, 1), FakeTensor(..., size=()))
         """
-        node.meta["val"] = tree_map_only(Tensor, given.detached, result)
+        node.meta["val"] = given.map_tensors(given.detached, result)
         if isinstance(result, Tensor):
             self.nodes[id(result)] = result, node
         elif isinstance(result, tuple | list):
@@ -248,7 +243,7 @@ class Recorder(TorchDispatchMode):
 
     def as_nodes(self, arguments: Any) -> Any:  # given
         """Return arguments with nodes in place of tensors."""
-        return tree_map_only(Tensor, self.node_of, arguments)
+        return given.map_tensors(self.node_of, arguments)
 
     # --- step 2: break operators into smaller ones
 
@@ -295,7 +290,7 @@ class Recorder(TorchDispatchMode):
         """
         given.refuse_hidden(name, value)
         node = self.graph.placeholder(re.sub(r"\W", "_", name))
-        return self.bind(tree_map_only(Tensor, self.fake, value), node)
+        return self.bind(given.map_tensors(self.fake, value), node)
 
     def fake(self, tensor: Tensor) -> Tensor:  # given
         """Return a fake copy of a tensor. Two copies of one tensor are two tensors."""

@@ -317,6 +317,16 @@ def compiled_by(backend, model, **options):
     return run
 
 
+def trains_as_eager(compile_, model):
+    """Fail unless a compiled model gives its parameters the gradients of eager."""
+    x = torch.randn(6, 8)
+    compile_(model)(x).pow(2).sum().backward()
+    ours = [each.grad.clone() for each in model.parameters()]
+    model.zero_grad()
+    model(x).pow(2).sum().backward()
+    same_numbers(ours, [each.grad for each in model.parameters()])
+
+
 def can_run_in_this_order(partitions):
     """Fail if a partition comes before one whose result it needs, as in a circle."""
     made = set()

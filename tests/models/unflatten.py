@@ -460,7 +460,6 @@ REAL = {
     "mobilenet_v3_small": (lambda: zoo.torchvision_model("mobilenet_v3_small"), IMAGE),
     "vit_b_16": (lambda: zoo.torchvision_model("vit_b_16", image_size=32), IMAGE),
 }
-QUICK = ("resnet18", "encoder-decoder")
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+from functools import partial
 
 import pytest
 import torch
@@ -15,7 +16,9 @@ from torch.utils._pytree import tree_leaves
 from given.backend import taking_tensors
 from tests.models.backend import (
     FUNCTIONS,
+    Net,
     aten,
+    block,
     can_run_in_this_order,
     compiled_alone,
     compiled_by,
@@ -23,6 +26,7 @@ from tests.models.backend import (
     fused,
     inputs,
     random_program,
+    trains_as_eager,
 )
 from tests.suite import equal, holds, rest_slow, same_numbers
 from tests.suite.engine import map_arg
@@ -120,6 +124,22 @@ def test_numbers_and_gradients_equal_eager_s(lesson, name):
         result.abs().sum().backward()
         expected.abs().sum().backward()
         same_numbers(ours.grad, theirs.grad)
+    torch._dynamo.reset()
+
+
+@pytest.mark.compiler
+def test_what_is_compiled_for_symbolic_sizes_computes_what_eager_does(lesson):
+    torch._dynamo.reset()
+    compiled = compiled_by(lesson.backend, block, dynamic=True)
+    for shape in ((6, 8), (5, 4)):
+        same_numbers(compiled(*inputs(*shape)), block(*inputs(*shape)))
+    torch._dynamo.reset()
+
+
+@pytest.mark.compiler
+def test_a_compiled_transformer_block_trains(lesson):
+    torch._dynamo.reset()
+    trains_as_eager(partial(compiled_by, lesson.backend), Net())
     torch._dynamo.reset()
 
 

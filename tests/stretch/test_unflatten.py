@@ -19,7 +19,6 @@ from tests import test_unflatten as core
 from tests.models.unflatten import (
     BATCH,
     DIFFERENT,
-    QUICK,
     REAL,
     Aliased,
     Block,
@@ -44,7 +43,7 @@ from tests.models.unflatten import (
     uses_several,
     x,
 )
-from tests.suite import equal, holds, lines_run, refuses, same_numbers
+from tests.suite import equal, holds, lines_run, refuses, rest_slow, same_numbers
 from tests.suite.programs import export, exported, program_of
 from tests.zoo import Model
 
@@ -664,8 +663,7 @@ def test_a_program_that_was_exported_in_another_way_does_the_same(lesson, test):
     test(lesson)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in REAL if name not in QUICK])
+@pytest.mark.parametrize("name", rest_slow([*REAL][1:], quick=1))
 def test_more_real_models_come_back(lesson, name):
     core.test_a_real_model_comes_back(lesson, name)
 
