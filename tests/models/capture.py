@@ -228,6 +228,14 @@ class Cached(nn.Module):
         return (x + self.plain) * self.scale + self.shift - self.plain
 
 
+# What is special about the others of the zoo's small models is how Python passes the arguments.
+OF_OPERATORS = (
+    *("EveryOpcode", "NestedContainers", "NamedTuples", "Buffers", "ParametersWithoutForward"),
+    *("SharedModules", "DeepNesting", "InPlace", "Operators", "Unpacking", "UnusedResults"),
+    *("NoInput", "Attention", "SmallResNet"),
+)
+
+
 # --- random programs
 
 READS = (

@@ -12,7 +12,9 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from tests import random_models
+from tests import test_capture as core
 from tests.models.capture import (
+    OF_OPERATORS,
     Block,
     Cached,
     Net,
@@ -33,7 +35,8 @@ from tests.suite import equal, holds, is_value, refuses, rest_slow, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.implementations import reference_of
 from tests.suite.programs import default_decompositions, export, specs_are_copied
-from tests.zoo import Model, Pair, classifier
+from tests.suite.versions import that_run
+from tests.zoo import SMALL, Model, Pair, classifier
 
 pytestmark = pytest.mark.stretch
 
@@ -647,6 +650,14 @@ MODELS = (
 # Export writes a clone for a dropout in eval mode, and none of the copies that a rule of its table
 # writes for ``hardswish_``: models with these have other operators there.
 EXPORTED = ("shufflenet_v2_x0_5", "resnet50", "densenet121")
+
+
+OF_PYTHON = SMALL.keys() - {*OF_OPERATORS, "AnyDefault", "KeywordOnly", "Constants"}
+
+
+@pytest.mark.parametrize("name", that_run(sorted(OF_PYTHON)))
+def test_a_small_model_has_the_operators_of_make_fx_however_python_passes_arguments(lesson, name):
+    core.test_a_small_model_has_the_operators_that_make_fx_records(lesson, name)
 
 
 @pytest.mark.parametrize("decomposed", rest_slow((False, True), quick=1))
