@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
+    FakeTensorMode,
 )
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
@@ -104,6 +105,18 @@ def stack_item(path: str, call: int, module: Any) -> tuple[str, tuple[str, str]]
     number = f"@{call}" if call else ""
     kind = type(module)
     return f"L__self__{path}{number}", (path, f"{kind.__module__}.{kind.__qualname__}")
+
+
+class FakeMode(FakeTensorMode):
+    """Makes fake tensors, also during a call that no mode for functions of torch has seen.
+
+    ``torch.from_numpy`` is such a call: its result comes to the dispatcher first.
+    """
+
+    def from_tensor(self, tensor: Tensor, **options: Any) -> FakeTensor:
+        """Return a fake copy of a tensor."""
+        with lower._C.DisableTorchFunction():
+            return super().from_tensor(tensor, **options)
 
 
 def is_followed(node: Any, constants: dict[str, Tensor]) -> bool:
@@ -212,8 +225,11 @@ def functionalized(call: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
 def functional(tensor: Tensor) -> Tensor:
     """Return a wrapper of a tensor; writes to the wrapper leave the tensor as it is."""
     wrapper = lower._to_functional_tensor(tensor)
-    lower._mirror_autograd_meta_to(tensor, wrapper)
-    wrapper._is_param = isinstance(tensor, nn.Parameter)  # then the wrapper is one, too
+    if isinstance(tensor, nn.Parameter):  # then the wrapper is one, too: a leaf
+        wrapper.requires_grad_(tensor.requires_grad)
+        wrapper._is_param = True
+    else:
+        lower._mirror_autograd_meta_to(tensor, wrapper)
     return wrapper
 
 
@@ -508,12 +524,20 @@ def small_operators() -> Iterator[None]:
 
 
 def replaced(before: Any, after: Any) -> dict[str, Tensor]:
-    """Return the tensors that a container had before, by their key, and no longer has."""
-    held = set(map(id, items_of(after)))
-    pairs = before.items() if isinstance(before, dict) else enumerate(before)
+    """Return the tensors in whose places a container has something else now, by their keys."""
+    now = by_key(after)
     return {
-        str(key): each for key, each in pairs if isinstance(each, Tensor) and id(each) not in held
+        str(key): each
+        for key, each in by_key(before).items()
+        if isinstance(each, Tensor) and now.get(key) is not each
     }
+
+
+def by_key(container: Any) -> dict[Any, Any]:
+    """Return what a container holds by the key or the number of each; a set has no order."""
+    if isinstance(container, set):
+        return {each: each for each in container}
+    return container if isinstance(container, dict) else dict(enumerate(container))
 
 
 def items_of(container: Any) -> list[Any]:

@@ -80,6 +80,16 @@ def levels_of(entries: Mapping[str, tuple[str, str]]) -> tuple[Level, ...]:
 
 # --- programs
 
+
+def refuse_submodules(graph: Any) -> None:
+    """Refuse a graph with graphs in it: of a ``no_grad`` block, or of an operator such as cond."""
+    for node in graph.find_nodes(op="get_attr"):
+        raise ValueError(
+            f"this program has the submodule {node.target!r}, for a block such as torch.no_grad() "
+            "or for an operator that takes functions: program.run_decompositions() has no blocks"
+        )
+
+
 KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer"}
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import TreeSpec, tree_flatten
 
@@ -107,7 +106,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.graph = Graph()
         self.table: dict[Any, Callable[..., Any]] = {**given.RULES, **dict(table)}
-        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.fake_mode = given.FakeMode(allow_non_fake_inputs=True)
         self.nodes: dict[int, tuple[Tensor, Node]] = {}
         self.state: dict[str, str] = {}
         self.constants: dict[str, Tensor] = {}

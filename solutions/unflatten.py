@@ -32,6 +32,7 @@ from given.unflatten import (
     levels_of,
     parts_of,
     reading_state,
+    refuse_submodules,
     refuse_taken,
     register,
     relative_to,
@@ -49,6 +50,9 @@ def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
 
     The tree shares no tensors with the program, and the program isn't changed.
 
+    Raises:
+        ValueError: The program has a block such as ``torch.no_grad()``, which is a submodule.
+
     In torch: ``torch.export.unflatten``.
 
     >>> import torch
@@ -60,6 +64,7 @@ def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
     True
     """
     flat = flat_of(program)
+    refuse_submodules(flat.graph)
     outliner = Outliner(flat)
     outliner.take_out_all()
     tree = UnflattenedModule(outliner, flat)

@@ -12,9 +12,11 @@ from torch.fx.node import map_arg
 
 from given import backend
 from given.unflatten import graph_key, levels_of, parts_of
+from solutions.unflatten import unflatten
 from tests.models.unflatten import Block, Owner, without_unused_specs, x
 from tests.suite import equal, holds, refuses
-from tests.suite.programs import program_of
+from tests.suite.programs import export, program_of
+from tests.zoo import Model
 
 TEXT = "int run() { return 1; }"
 
@@ -149,3 +151,15 @@ def test_a_joint_graph_is_refused():
     program.graph_signature.output_specs[0].kind = OutputKind.LOSS_OUTPUT
     with refuses(ValueError, "joint graph", cause="a program that computes gradients was accepted"):
         parts_of(program)
+
+
+def test_a_program_with_a_block_is_refused():
+    def forward(model, x):
+        with torch.no_grad():
+            y = model.linear(x)
+        return y + x
+
+    model = Model(forward, linear=torch.nn.Linear(2, 2))
+    with refuses(ValueError, "submod_1", "no_grad", "run_decompositions", cause="nothing did"):
+        unflatten(export(model, torch.ones(2)))
+    unflatten(export(model, torch.ones(2), functional=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from functools import partial
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -638,6 +639,40 @@ def test_a_write_to_memory_that_is_read_negated_is_refused(lesson):
 @by_chance(12)
 def test_a_random_program_of_writes_by_hand_computes_what_eager_does(lesson, chance):
     written_as_eager(lesson.capture_writes, chance)
+
+
+def test_a_slice_of_a_list_of_parameters_and_an_array_of_numpy_are_read(lesson):
+    def forward(model, x):
+        for each in model.scales[1:]:
+            x = x * each
+        return x + torch.from_numpy(numpy.ones(2, dtype=numpy.float32))
+
+    scales = nn.ParameterList([nn.Parameter(torch.full((2,), each)) for each in (1.0, 2.0, 3.0)])
+    runs_as_eager(lesson.capture, Model(forward, scales=scales), torch.ones(2))
+
+
+def test_attributes_that_exchange_their_tensors_are_refused(lesson):
+    def forward(model, x):
+        model.one, model.other = model.other, model.one
+        return x + model.one
+
+    model = Model(forward, one=torch.zeros(2), other=torch.ones(2))
+    with refuses(lesson.CaptureError, "one", "buffer", cause="the next call reads the other one"):
+        lesson.capture(model, (torch.ones(2),))
+
+
+@pytest.mark.beyond("torch: SpecViolationError")
+def test_two_buffers_may_have_one_new_value(lesson):
+    def forward(model, x):
+        model.one = model.other = x * 2
+        return x + 1
+
+    model = Model(forward)
+    for name in ("one", "other"):
+        model.register_buffer(name, torch.zeros(2))
+    tree = unflattened(lesson, model, torch.ones(2))
+    tree(torch.ones(2))
+    same_numbers([*tree.buffers()], [torch.full((2,), 2.0)] * 2)
 
 
 # --- real models, and many programs ---------------------------------------------------------------

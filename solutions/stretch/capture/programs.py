@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from torch._ops import OpOverload
 
+aten = torch.ops.aten
 INPUTS, OUTPUTS = signatures.InputKind, signatures.OutputKind
 KINDS = {
     "parameter": (INPUTS.PARAMETER, OUTPUTS.PARAMETER_MUTATION),
@@ -81,9 +82,24 @@ class Recorder(core.Recorder):
         )
 
     def written(self) -> dict[str, Any]:
-        """Return the node of the new value of each input that the model wrote, by its name."""
-        nodes = dict(zip(self.lifted, map(self.node_of, self.after), strict=True))
-        return {name: node for name, node in nodes.items() if node.name != name}
+        """Return the node of the new value of each input that the model wrote, by its name.
+
+        A signature tells values apart by their nodes, so a value that two inputs have is cloned.
+        """
+        nodes: dict[Any, str] = {}
+        for name, tensor in zip(self.lifted, self.after, strict=True):
+            node: Any = self.node_of(tensor)
+            if node in nodes:
+                node = self.cloned(node)
+            if node.name != name:
+                nodes[node] = name
+        return {name: node for node, name in nodes.items()}
+
+    def cloned(self, node: Any) -> Any:
+        """Add a node that clones the value of another."""
+        clone = self.add_node("call_function", aten.clone.default, (node,))
+        clone.meta["val"] = node.meta["val"]
+        return clone
 
 
 def refuse_special(name: str, tensor: Tensor) -> None:
