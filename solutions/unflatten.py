@@ -46,9 +46,7 @@ from .split_module import Partition, build_graph, values_of
 
 
 def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
-    """Turn a flat graph into a tree of modules.
-
-    The tree shares no tensors with the program, and the program isn't changed.
+    """Turn a flat graph into a tree of modules, with tensors of its own. The graph isn't changed.
 
     Raises:
         ValueError: The program has a block such as ``torch.no_grad()``, which is a submodule.
