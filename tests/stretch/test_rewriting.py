@@ -31,7 +31,7 @@ from tests.models.rewriting import (
     tanh,
 )
 from tests.oracle import of_torch
-from tests.suite import equal, holds, is_linear, is_value, refuses, same_numbers
+from tests.suite import equal, holds, is_linear, is_value, refuses, rest_slow, same_numbers
 from tests.suite.chance import by_chance, showing
 from tests.suite.versions import INSTALLED, that_run
 
@@ -62,7 +62,7 @@ def test_all_planted_patterns_are_found_and_no_other(lesson, chance):
         same_numbers(gm(*inputs), before)
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("depth", rest_slow([2, 1, 0], quick=1))
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_patterns_cut_out_of_the_zoo_are_found_where_torch_finds_them(lesson, name, depth):
     graph = graph_of(zoo.SMALL[name]().model)

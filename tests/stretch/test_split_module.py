@@ -327,7 +327,7 @@ def test_a_size_that_no_node_holds_is_not_an_input(lesson):
 
 
 @TUPLE_RETURN
-@by_chance(60)
+@by_chance(30)
 def test_random_cuts_with_options_have_the_submodules_that_torch_makes(lesson, chance):
     m, callback, words = random_cut(chance)
     our_paths, their_paths = {}, {}

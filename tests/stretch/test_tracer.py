@@ -549,7 +549,7 @@ def test_reading_a_parameter_costs_the_same_in_a_large_model(lesson):
         model = holds_many(size)
         return lambda: lesson.Tracer().trace(model)
 
-    is_linear(trace, 200, "parameters")
+    is_linear(trace, 100, "parameters")
 
 
 @pytest.mark.unasked
