@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -79,6 +80,22 @@ def levels_of(entries: Mapping[str, tuple[str, str]]) -> tuple[Level, ...]:
 
 
 # --- programs
+
+
+def all_names(state: Mapping[str, Attribute]) -> dict[str, list[str]]:
+    """Return all names of each tensor, by each of its names.
+
+    If two layers share a weight, the flat graph has it under one name, but each knows its own.
+
+    >>> weight = nn.Parameter(nn.Linear(2, 2).weight)
+    >>> tied = {name: Attribute("parameter", weight) for name in ("first.weight", "last.weight")}
+    >>> all_names(tied)["last.weight"]
+    ['first.weight', 'last.weight']
+    """
+    names: dict[int, list[str]] = defaultdict(list)
+    for name, attribute in state.items():
+        names[id(attribute.value)].append(name)
+    return {name: names[id(attribute.value)] for name, attribute in state.items()}
 
 
 def refuse_submodules(graph: Any) -> None:

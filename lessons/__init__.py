@@ -146,7 +146,7 @@ LESSONS = (
         name="unflatten",
         part="below the modules",
         title="A flat graph gets its modules back",
-        minutes=125,
+        minutes=120,
         needs=("graph", "code", "interpreter", "split_module", "capture"),
         summary="give a flat exported graph its module tree back",
     ),

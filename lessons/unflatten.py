@@ -23,6 +23,7 @@ from given.unflatten import (
     NO_MODULE,
     ROOT,
     Level,
+    all_names,
     check_inputs,
     graph_key,
     input_leaves,
@@ -127,20 +128,6 @@ def find_borders(call: ModuleCall) -> None:  # step 2
     raise NotImplementedError("unflatten: find_borders")
 
 
-def all_names(state: Mapping[str, Attribute]) -> dict[str, list[str]]:  # step 2
-    """Return all names of each tensor, by each of its names.
-
-    If two layers share a weight, the flat graph has it under one name, but each knows its own. Two
-    names share a tensor if they have the same object; an equal tensor is another one.
-
-    >>> weight = nn.Parameter(nn.Linear(2, 2).weight)
-    >>> tied = {name: Attribute("parameter", weight) for name in ("first.weight", "last.weight")}
-    >>> all_names(tied)["last.weight"]
-    ['first.weight', 'last.weight']
-    """
-    raise NotImplementedError("unflatten: all_names")
-
-
 class Outliner:
     """Takes the calls of modules out of a flat graph, one by one.
 
@@ -149,7 +136,7 @@ class Outliner:
     Attributes:
         graph: A copy of the flat graph in which state isn't a placeholder, but a ``get_attr`` node.
         stacks: The calls that each node of ``graph`` was recorded in: the result of ``stacks_of``.
-        names: For the name of each attribute, all names of the same tensor: see ``all_names``.
+        names: For the name of each attribute, all names of the same tensor; layers may share one.
         calls: The calls whose graphs are kept, by the name of the module that runs them.
         bodies: For the path of each module, the keys of its graphs, and the name that runs each.
     """

@@ -147,7 +147,7 @@ def test_a_call_that_is_interrupted_is_two_calls(lesson):
     )
 
 
-# --- step 2: find_borders, all_names and read_state -----------------------------------------------
+# --- step 2: find_borders and read_state ----------------------------------------------------------
 def test_values_from_before_a_call_go_in_and_values_used_after_it_come_out(lesson):
     calls = calls_of(lesson, program_of(block_and_tanh, x()))
     equal(
@@ -188,21 +188,6 @@ def test_several_outputs_are_in_the_order_in_which_they_were_made(lesson):
         ["add", "tanh"],
         cause=(lambda got: len(got) == 3, "a value that no other node uses is an output"),
         hint="go through the call's nodes in order; a value without a user outside isn't an output",
-    )
-
-
-def test_all_names_of_a_tensor_are_known(lesson):
-    two = {name: [*pair] for pair in ALIASES for name in pair}
-    state = parts_of(program_of(Aliased, x()))["state"]
-    state["equal"] = Attribute("buffer", state["memory"].value.clone())
-    equal(
-        lesson.all_names(state),
-        two | {name: [name] for name in ("memory", "even", "equal")},
-        cause=[
-            (lambda got: len(got["weight"]) == 1, "each name was taken for a tensor"),
-            (lambda got: len(got["even"]) == 2, "a view isn't the tensor that it is a view of"),
-        ],
-        hint="two names have one tensor if their values are one object: compare with `id`",
     )
 
 

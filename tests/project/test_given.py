@@ -11,9 +11,10 @@ from torch.export.graph_signature import OutputKind
 from torch.fx.node import map_arg
 
 from given import backend
-from given.unflatten import graph_key, levels_of, parts_of
+from given.capture import Attribute
+from given.unflatten import all_names, graph_key, levels_of, parts_of
 from solutions.unflatten import unflatten
-from tests.models.unflatten import Block, Owner, without_unused_specs, x
+from tests.models.unflatten import ALIASES, Aliased, Block, Owner, without_unused_specs, x
 from tests.suite import equal, holds, refuses
 from tests.suite.programs import export, program_of
 from tests.zoo import Model
@@ -163,3 +164,10 @@ def test_a_program_with_a_block_is_refused():
     with refuses(ValueError, "submod_1", "no_grad", "run_decompositions", cause="nothing did"):
         unflatten(export(model, torch.ones(2)))
     unflatten(export(model, torch.ones(2), functional=True))
+
+
+def test_all_names_of_a_tensor_are_known():
+    two = {name: [*pair] for pair in ALIASES for name in pair}
+    state = parts_of(program_of(Aliased, x()))["state"]
+    state["equal"] = Attribute("buffer", state["memory"].value.clone())
+    equal(all_names(state), two | {name: [name] for name in ("memory", "even", "equal")})
