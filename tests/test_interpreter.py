@@ -256,7 +256,7 @@ def test_a_model_has_the_shapes_that_torch_says(lesson, name):
 
 def test_the_time_of_a_node_is_its_own(lesson):
     def slow(x):
-        time.sleep(0.1)
+        time.sleep(0.05)
         return x
 
     graph = fx.Graph()
@@ -264,7 +264,7 @@ def test_the_time_of_a_node_is_its_own(lesson):
     module = fx.GraphModule(nn.Module(), graph)
     equal(lesson.Profiler(module).run(ONE), -ONE)
     seconds = {node.name: node.meta["seconds"] for node in graph.nodes}
-    holds(0.1 <= seconds["slow"] < 50, "the node that sleeps 0.1 s took so long", got=seconds)
+    holds(0.05 <= seconds["slow"] < 50, "the node that sleeps 0.05 s took so long", got=seconds)
     cause = (lambda got: got["neg"] >= got["slow"], "the time runs on from node to node")
     holds(0 < seconds["neg"] < seconds["slow"], "the next one took less", got=seconds, cause=cause)
 
