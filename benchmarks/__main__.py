@@ -77,7 +77,8 @@ def machine() -> str:
     """Return what the figures depend on."""
     return (
         f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()} "
-        f"{platform.machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}"
+        f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, "
+        f"{time.strftime('%Y-%m-%d', time.gmtime())}"
     )
 
 
