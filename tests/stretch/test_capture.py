@@ -651,6 +651,15 @@ def test_a_slice_of_a_list_of_parameters_and_an_array_of_numpy_are_read(lesson):
     runs_as_eager(lesson.capture, Model(forward, scales=scales), torch.ones(2))
 
 
+def test_a_write_to_a_parameter_is_refused_as_eager_refuses_it(lesson):
+    def forward(model, x):
+        return x + model.scale.mul_(2)
+
+    model = Model(forward, scale=nn.Parameter(torch.ones(2)))
+    with refuses(RuntimeError, "leaf Variable", "in-place", cause="the write was recorded"):
+        lesson.capture(model, (torch.ones(2),))
+
+
 def test_attributes_that_exchange_their_tensors_are_refused(lesson):
     def forward(model, x):
         model.one, model.other = model.other, model.one
