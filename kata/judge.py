@@ -194,7 +194,7 @@ class WarmProcess:
         return self.listener.is_alive() and self.process.poll() is None
 
     def order(self, **content: object) -> None:
-        """Ask for a run; a process that has just died answers by being dead."""
+        """Ask for a run. If the process has just died, ``is_alive`` says so."""
         self.pid, self.code = None if self.fork else self.process.pid, None
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -238,7 +238,7 @@ def kill_group(pid: int) -> None:
 class Timer:
     """How long something may take: by the processor's clock, or by the one on the wall if it waits.
 
-    So a busy machine stops no run, and neither a loop nor a lock goes on forever.
+    So a run isn't stopped because the machine is busy, and both an endless loop and a deadlock end.
     """
 
     limit: float

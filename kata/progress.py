@@ -61,7 +61,7 @@ def source_of(lesson: str) -> bytes:
 
 
 def unwritten(lesson: str) -> list[str]:
-    """Return which of a lesson's files are their stubs: its own, or those that the finale needs."""
+    """Return which of a lesson's files (``files_of``) are their stubs."""
     return [each for each in files_of(lesson) if is_stub(each, source_of(each))]
 
 
@@ -71,7 +71,7 @@ def is_pristine(lesson: str) -> bool:
 
 
 def files_of(lesson: str) -> tuple[str, ...]:
-    """The lessons whose files are judged: the lesson itself, or all that the finale needs."""
+    """The lessons whose files are judged: itself, or all that the finale or the chain needs."""
     return TOGETHER[lesson].needs if lesson in TOGETHER else (lesson,)
 
 

@@ -1,4 +1,4 @@
 """Grading a room: find what people handed in, judge it apart, and write one report.
 
-Everything that comes from a submission is taken for hostile: names, sources, results, output.
+Everything that comes from a submission may be hostile: names, sources, results, output.
 """

@@ -32,7 +32,7 @@ TABLES = {
     "docs/instructors.md": "](lessons/{}.md)",
 }
 # Files beside those of the lessons that belong to several.
-NO_LESSONS = {"stretch", "index", "kata", "subclass", "finale", "chain", "engine"}
+NO_LESSONS = {"stretch", "finale", "chain", "engine"}
 # What the code of a folder may import from this repository by an absolute name.
 ARROWS = {
     "given": set(),

@@ -150,7 +150,7 @@ def description_of(path: Path) -> str:
 
 
 def settings() -> dict:
-    # mkdocs' own tags, for Python objects and paths, are of no matter here.
+    # mkdocs' own tags, for Python objects and paths, don't matter here.
     yaml.SafeLoader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda *_: None)
     yaml.SafeLoader.add_constructor("!ENV", lambda loader, node: loader.construct_sequence(node))
     return yaml.safe_load((ROOT / "mkdocs.yml").read_text())

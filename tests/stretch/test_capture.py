@@ -39,9 +39,6 @@ from tests.suite.programs import default_decompositions, export, specs_are_copie
 from tests.suite.versions import that_run
 from tests.zoo import SMALL, Model, Pair, classifier
 
-pytestmark = pytest.mark.stretch
-
-
 # --- a program is torch's -------------------------------------------------------------------------
 
 

@@ -30,7 +30,9 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.beyond("the message is the same wherever it happens, and has no way out")
+@pytest.mark.beyond(
+    "the message is the same wherever it happens, and doesn't say what to do instead"
+)
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_a_refusal_shows_the_line_that_asked_and_what_to_write_instead(lesson, question):
     messages = []

