@@ -16,7 +16,7 @@ from kata.progress import is_pristine
 from kata.showing import show
 from kata.terminal import open_console
 from kata.verdict import PASSED, End, Ending, State, Verdict
-from lessons import CHAIN, NAMES, TOGETHER
+from lessons import NAMES, TOGETHER
 
 JUDGED = (*NAMES, *TOGETHER)
 
@@ -50,9 +50,9 @@ def main(arguments: argparse.Namespace) -> int:
 def verdicts(lessons: tuple[str, ...], notices: Console, step: int) -> Iterator[Verdict]:
     """Judge one lesson after the other; a pristine stub is todo without a run.
 
-    The chain, if it is asked for, runs with what is lent.
+    The finale and the chain, if they are asked for, run with what is lent.
     """
-    asked = {CHAIN.name} if len(lessons) < len(JUDGED) else set()
+    asked = TOGETHER.keys() if len(lessons) < len(JUDGED) else set()
     started = {lesson for lesson in lessons if lesson in asked or not is_pristine(lesson)}
     with Judge() if started else contextlib.nullcontext() as judge:
         for lesson in lessons:

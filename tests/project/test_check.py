@@ -107,7 +107,7 @@ def test_the_solution_shows_the_stretch_and_says_where_the_given_code_is(learner
     assert "# --- " not in screen  # headings are the reference's alone
 
 
-# --- the finale and the chain: they wait for their lessons, then they are judged like one
+# --- the finale and the chain: they run with what is lent, and are done when all is yours
 
 
 def test_the_chain_runs_with_what_is_lent_and_is_done_when_all_is_yours(learner, warm):
@@ -126,7 +126,9 @@ def test_eight_written_lessons_are_one_engine_and_a_piece_that_stays_torch_s_is_
     learner, warm
 ):
     solve(*FINALE.needs[:-1])
-    assert "write these first: tracer" in play("check", "finale").screen
+    some = play("check", "finale")
+    assert (some.code, some.screen.split()[:2]) == (1, ["started", "finale"]), some.screen
+    assert "7 of 8 pieces are yours; done when all are" in some.screen
     solve("tracer")
     judged = play("check", "finale")
     assert (judged.code, judged.screen.split()[:2]) == (0, ["done", "finale"]), judged.screen

@@ -166,16 +166,10 @@ def whole_engine() -> Implementation:
 
 
 def learners_together(name: str, folder: Path, yours: Collection[str]) -> Implementation:
-    """The lessons in ``folder``: the finale waits for all of them, the chain is lent the others."""
+    """The lessons in ``folder``, as the finale or the chain; those that aren't yours are lent."""
     implementation = Implementation(name, folder, finder=LessonFinder("", folder, yours))
-    needs = TOGETHER[name].needs
-    missing = [each for each in needs if each not in yours]
-    if missing and name == FINALE.name:
-        words = f"{name}: write {', '.join(missing)} first"
-        implementation.error = NotImplementedError(words)
-        return implementation
     with importing(implementation):
-        pieces = (importlib.import_module(f"{PACKAGE}.{each}") for each in needs)
+        pieces = (importlib.import_module(f"{PACKAGE}.{each}") for each in TOGETHER[name].needs)
         implementation.module = joined(pieces)
     return implementation
 
