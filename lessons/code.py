@@ -124,8 +124,8 @@ class CodeWriter:
         there under its ``__name__``, the expression is ``module.name``. Any other object becomes a
         global, which is entered in ``globals``.
 
-        A global is called ``module.name``, without ``builtins`` and with an underscore for each
-        illegal character. Append underscores until no node and no other object has that name. An
+        A global is called ``module.name``, without ``builtins`` and with underscores for
+        illegal characters. Append underscores until no node and no other object has that name. An
         object without a ``__module__`` counts as one of ``builtins``, and one without a
         ``__name__`` has that of its type. Each object has only one global.
 
@@ -180,6 +180,8 @@ class CodeWriter:
 
     def statement(self, node: Node) -> str:  # step 4
         """Return the statement of a node: ``name = …``, or the ``return`` of the output.
+
+        ``annotated`` adds the annotation to the name, if the node has one: ``x : int = …``.
 
         A placeholder's target is its parameter, such as ``x`` or ``*args``. Usually the node has
         the same name, and the statement is empty. But for a parameter called ``input``, which is a
@@ -252,9 +254,10 @@ class GraphModule(nn.Module):
 
     The module has the objects that the graph names, at the same paths. They aren't copied, and the
     module has nothing else from ``root``. A buffer that ``root`` doesn't save isn't saved by this
-    module either, which ``keep_persistence`` sees to. ``forward`` belongs to a class, because that
-    is where Python, ``nn.Module`` and tracers look for it. Two modules have two different ones, so
-    each module has its own class, a subclass called ``class_name``.
+    module either: if ``root`` is a module, call ``keep_persistence(self, root)`` at the end.
+    ``forward`` belongs to a class, because that is where Python, ``nn.Module`` and tracers look for
+    it. Two modules have two different ones, so each module has its own class, a subclass called
+    ``class_name``.
 
     In torch: ``torch.fx.GraphModule``.
     """

@@ -164,9 +164,14 @@ def move_it_past_its_neighbour(graph, node, side):
     getattr(getattr(node, side), MOVE[side])(node)
 
 
-@pytest.mark.parametrize(
-    "change", [replace_the_neighbour, erase_it_and_its_neighbour, move_it_past_its_neighbour]
-)
+CHANGES = {
+    replace_the_neighbour: "choose the next node when it is requested, and only then",
+    erase_it_and_its_neighbour: "the node that follows may be erased, too: go on to one that isn't",
+    move_it_past_its_neighbour: "choose the next node when it is requested, and only then",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("side", ["next", "prev"])
 def test_an_iteration_continues_from_where_the_current_node_is(lesson, change, side):
     def edit(graph):
@@ -179,7 +184,7 @@ def test_an_iteration_continues_from_where_the_current_node_is(lesson, change, s
                 change(graph, node, side)
         return seen
 
-    same_edits(lesson, edit, hint="choose the next node when it is requested, and only then")
+    same_edits(lesson, edit, hint=CHANGES[change])
 
 
 def test_a_new_node_goes_to_the_insertion_point(lesson):

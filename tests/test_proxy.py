@@ -93,7 +93,8 @@ def test_a_proxy_is_found_at_any_depth(lesson, args, kwargs):
     args, kwargs = tree_map(lambda _: x, (args, kwargs))
     words = f"no proxy was found in `{args}` and `{kwargs}`"
     cause = (lambda _: isinstance(-x, lesson.Proxy), words)  # one that isn't inside is found
-    with noting(cause=cause, hint="look into containers", on=NOT_FOUND):
+    where = "look into containers, and into the keyword arguments"
+    with noting(cause=cause, hint=where, on=NOT_FOUND):
         result = lesson.record_call(torch.cat, *args, **kwargs)
     equal((result.node.target, result.node.all_input_nodes), (torch.cat, [x.node]))
 
@@ -227,8 +228,7 @@ REFUSED = {
 @pytest.mark.parametrize(("question", "error"), REFUSED.values(), ids=REFUSED)
 def test_a_proxy_has_no_truth_no_elements_and_no_number(lesson, question, error):
     kind = getattr(lesson, error, None) or getattr(builtins, error)
-    hint = "for the truth and the elements, ask the tracer"
-    with refuses(kind, cause="a proxy was taken for a value", hint=hint):
+    with refuses(kind, hint="for the truth and the elements, ask the tracer"):
         recorded(lesson, question, "x")
 
 

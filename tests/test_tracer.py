@@ -266,9 +266,9 @@ def test_each_call_of_a_module_has_a_key_of_its_own(lesson):
         cause=[
             (lambda got: [*got[0][1]] == ["0"], "the second call has the key of the first"),
             (lambda got: "0@1" in str(got[1:]), "the path was replaced by the key with its `@1`"),
+            (lambda got: len(got[0][1]) == 2, "the entry of the first call is still there"),
             (paths[0] == ("0", ""), "the node of a leaf has the scope of the caller"),
         ],
-        hint="only the key has the count: everything else has the path",
     )
 
 
@@ -337,9 +337,9 @@ def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
         cause=[
             (lambda got: len(got) == 4, "each read of the parameter made a new node"),
             (lambda got: [*got[1:]] == [("get_attr", "1.bias")], "a frozen one is a parameter too"),
+            (lambda got: ("get_attr", "bias") in got, "`bias` isn't the path: `path_of_value` has it"),
             (lambda got: len(got) == 2, "the proxy of another module's `bias` was returned"),
         ],
-        hint="store the proxy in the dict that you are given, under the path",
     )
     holds(first is second, "the same proxy both times", got=[first, second])
     equal(list(cache), ["0.bias", "1.bias"])
@@ -396,9 +396,11 @@ def test_a_function_is_traced(lesson, kind):
                 lambda graph: not isinstance([*graph.nodes][-1].args, tuple),
                 "the `args` of the output node are the result, and not a tuple with the result",
             ),
-            (lambda error: "not Module" in str(error), "the function was run as a `forward` is"),
+            (
+                lambda error: "not Module" in str(error),
+                "the function was run as a `forward` is: it has no `self`",
+            ),
         ],
-        hint="for a function, the root is an empty `nn.Module()`, and there is no `self`",
     )
 
 
@@ -533,6 +535,11 @@ def test_symbolic_trace_returns_a_graph_module_named_after_the_root(lesson):
         ["Encoder", "named"],
         hint="pass the name: `GraphModule(tracer.root, graph, name)`",
     )
+
+
+def test_a_function_with_a_constant_runs_as_a_module(lesson):
+    traced = lesson.symbolic_trace(lambda x: torch.add(x, torch.ones(2)))
+    same_numbers(traced(torch.ones(2)), torch.full((2,), 2.0))
 
 
 def test_the_result_has_the_models_own_parameters(lesson):
