@@ -228,7 +228,10 @@ REFUSED = {
 @pytest.mark.parametrize(("question", "error"), REFUSED.values(), ids=REFUSED)
 def test_a_proxy_has_no_truth_no_elements_and_no_number(lesson, question, error):
     kind = getattr(lesson, error, None) or getattr(builtins, error)
-    with refuses(kind, hint="for the truth and the elements, ask the tracer"):
+    elements = question in (REFUSED[name][0] for name in ("for", "star", "starred"))
+    answered = "elements were made up" if elements else "a proxy was taken for a value"
+    hint = "for the truth and the elements, ask the tracer"
+    with refuses(kind, cause=answered, hint=hint):
         recorded(lesson, question, "x")
 
 
