@@ -279,8 +279,9 @@ def with_calls(
 ) -> Graph:  # step 5
     """Copy a graph, with calls in place of some of its partitions.
 
-    Below, the partition of ``add`` and ``neg`` becomes a call. A node that stays as it is, is a
-    partition of its own, so that one order covers them all.
+    Below, the partition of ``add`` and ``neg`` becomes a call. Each node that isn't replaced is in
+    a partition of its own, so that one order covers all nodes. ``values_of`` returns the nodes that
+    have a partition's outputs after its call.
 
     Args:
         graph: The graph; it is only read. Each of its calls is in one of the partitions.

@@ -137,7 +137,7 @@ class Recorder(TorchDispatchMode):
         # Of a value that autograd doesn't follow, a detach changes nothing: no node.
         if func in DETACHES and not given.is_followed(self.node_of(args[0]), self.constants):
             return self.bind(func(*args, **kwargs), self.node_of(args[0]))
-        if func is aten.copy_.default:  # batch norm's new value for a buffer
+        if func is aten.copy_.default:  # a batch norm gives a buffer its new value (given.RULES)
             return self.bind(args[0], self.node_of(args[1]))
         if func._schema.is_mutable:
             raise CaptureError(f"writes by {func}: call the operator that returns the result")
@@ -213,8 +213,9 @@ class Recorder(TorchDispatchMode):
 
         Most are results of the run, and are in ``nodes``. In ``x * SCALE``, ``SCALE`` is a real
         tensor, which was made outside the run: a constant. ``fake_mode.from_tensor`` returns its
-        fake tensor, the same one each time. When you see it first, add a ``get_attr`` node for it,
-        and keep the real tensor in ``constants``, as ``_tensor_constant0`` and so on.
+        fake tensor, the same one each time, and so do you. When you see it first, bind the fake
+        tensor to a ``get_attr`` node, and keep the real one in ``constants``, as
+        ``_tensor_constant0`` and so on.
 
         Raises:
             CaptureError: The tensor isn't in ``nodes``, but is a ``FakeTensor`` (a class of
@@ -273,9 +274,10 @@ class Recorder(TorchDispatchMode):
     def lift(self, name: str, value: Any) -> Any:  # step 3
         """Add a placeholder for a value, and return what the model gets in its place.
 
-        For a tensor, that is a fake copy (``fake``). A number stays as it is, so the graph is
-        right only for this number. It gets a placeholder all the same, so that the others keep
-        their places. Either is bound to its placeholder: ``bind`` notes its ``meta["val"]``.
+        For a tensor, that is the fake copy that ``self.fake`` makes. A number stays as it is, so
+        the graph is right only for this number. It gets a placeholder all the same, so that the
+        others keep their places. Either is bound to its placeholder: ``bind`` notes its
+        ``meta["val"]``.
 
         ``given.refuse_hidden(name, value)`` refuses an object that holds tensors but isn't a
         pytree.

@@ -74,6 +74,7 @@ PLACES = {
         ((2, 3), (3, 2), None),
         ((2, 4, 3), (2, 1, 3), None),
         ((2, 4, 3), (4, 1), None),
+        ((4, 3, 3), (3, 1), None),
         ((2, 4, 3), (2, 1, 1), None),
     ],
     ids=str,
@@ -275,7 +276,7 @@ def test_a_node_with_other_users_stays_in_its_loop(lesson, reason):
 @pytest.mark.parametrize(
     ("size", "joins", "cause"),
     [
-        (3, True, "`sum` runs over (4, 3), as its user, though its result has another shape"),
+        (3, True, "`sum` didn't join `sub`, whose loop runs over (4, 3), too"),
         (1, False, "`sum` runs over (4, 3), though its result has the shape of its user's loop"),
     ],
     ids=["the same loop", "another loop"],
@@ -294,7 +295,7 @@ def test_a_reduction_joins_only_a_user_with_a_loop_like_its_own(lesson, size, jo
         found,
         groups[joins],
         cause=(is_value(groups[not joins]), cause),
-        hint="compare the shapes of the two loops",
+        hint="what counts is the shape of the two loops",
     )
 
 

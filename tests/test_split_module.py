@@ -44,12 +44,14 @@ from tests.suite.engine import new_graph, symbolic_trace
 
 def test_each_call_goes_to_the_partition_that_the_callback_names(lesson):
     graph = symbolic_trace(Chain()).graph
-    partitions = lesson.assign_nodes(graph, numbered(tanh=7, outer_0_0=3, relu="7"))
+    numbers = {"tanh": 7, "outer_0_0": 3, "relu": "7"}
+    partitions = lesson.assign_nodes(graph, lambda node: numbers.get(node.name, 0))
     equal(
         [(partition.name, names(partition.nodes)) for partition in partitions],
         [("7", ["tanh", "relu"]), ("3", ["outer_0_0"])],
         cause=[
             (is_value([("3", ["outer_0_0"]), ("7", ["tanh", "relu"])]), "they were sorted"),
+            (lambda got: "0" in dict(got), "the callback was asked about a node that isn't a call"),
             (lambda got: len(got) == 3, 'the answers 7 and "7" have the same text'),
         ],
         hint="a dict keeps its keys in the order in which the graph reaches them",
@@ -171,7 +173,7 @@ def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, chance):
         not early and Counter(ordered) == Counter(every),
         f"each of {count} partitions once, and after all that it depends on",
         got=[partition.name for partition in ordered],
-        hint="a partition is ready when all of its dependencies have run, not when one has",
+        hint="a partition is ready when all of its `dependencies` have run",
     )
 
 
@@ -389,6 +391,26 @@ def test_a_call_replaces_the_nodes_of_its_partition(lesson):
     equal(in_turn, partitions, hint="ask once for each partition, in the given order")
 
 
+def test_several_values_of_a_call_are_taken_out_of_its_tuple(lesson):
+    m = symbolic_trace(lambda x: x.relu() + x.tanh())
+
+    def call(graph, partition, inputs):
+        return graph.call_module("pair", inputs) if partition.name == "fused" else None
+
+    partitions = in_order(lesson, m, fused("relu", "tanh"))
+    graph = lesson.with_calls(m.graph, partitions, call)
+    equal(
+        [str(row) for row in rows(graph)][2:-1],
+        [
+            "getitem = call_function getitem(pair, 0)",
+            "getitem_1 = call_function getitem(pair, 1)",
+            "add = call_function add(getitem, getitem_1)",
+        ],
+        cause=(lambda got: len(got) == 1, "the tuple itself was taken for both of its values"),
+        hint="`values_of` returns a node for each",
+    )
+
+
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_buffer_is_saved_if_it_was_before(lesson, saved):
     m = symbolic_trace(
@@ -466,7 +488,7 @@ def test_keep_original_node_name_names_the_arguments_after_their_nodes(lesson):
     equal(
         [next(iter(split.graph.nodes)).target for split in (usual, named_by_nodes)],
         ["input", "input_1"],
-        hint="keep node.target, unless keep_original_node_name asks for node.name",
+        hint="with keep_original_node_name, and only then, call `rename_arguments`",
     )
 
 
@@ -492,7 +514,7 @@ def test_every_graph_is_the_same_as_torchs(lesson, stages, option, make):
         torch_split_module(theirs, model, in_stages(theirs, stages), **options),
         hint=f"the docstrings of build_submodule and stitch_graph say what {option} does"
         if option
-        else "run the tests of the steps first: they look at one thing each",
+        else "",
     )
 
 
@@ -542,7 +564,6 @@ def test_resnet18_is_cut_as_torch_cuts_it(lesson):
         lesson.split_module(m, model, in_stages(m, 4)),
         torch_split_module(theirs, model, in_stages(theirs, 4)),
         meta=("nn_module_stack",),
-        hint="run the tests of the steps first: they look at one thing each",
     )
 
 

@@ -337,7 +337,10 @@ def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
         cause=[
             (lambda got: len(got) == 4, "each read of the parameter made a new node"),
             (lambda got: [*got[1:]] == [("get_attr", "1.bias")], "a frozen one is a parameter too"),
-            (lambda got: ("get_attr", "bias") in got, "`bias` isn't the path: `path_of_value` has it"),
+            (
+                lambda got: ("get_attr", "bias") in got,
+                "`bias` isn't the path: `path_of_value` has it",
+            ),
             (lambda got: len(got) == 2, "the proxy of another module's `bias` was returned"),
         ],
     )
