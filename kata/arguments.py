@@ -41,6 +41,8 @@ def check_step(lessons: Collection[str], step: int) -> None:
             raise UsageError("--step needs one lesson: `kata check graph --step 2`")
         (lesson,) = lessons
         steps = steps_of(lesson)
+        if not steps:
+            raise UsageError(f"{lesson} has no steps")
         if step not in steps:
             known = "\n".join(f"  {number}: {each.title}" for number, each in steps.items())
             raise UsageError(f"{lesson} has no step {step}; its steps are\n{known}")

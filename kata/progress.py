@@ -285,10 +285,11 @@ def milestone(lesson: str) -> str:
 
 
 def lessons_in(script: ast.Module) -> Iterator[str]:
-    """The lessons that a script imports: ``from lessons.X import …``, ``from lessons import X``."""
+    """The lessons that a script imports, in any of Python's ways."""
     for node in script.body:  # what a function imports is an option
-        if isinstance(node, ast.ImportFrom):
-            package, _, lesson = (node.module or "").partition(".")
-            if package == "lessons":
-                names = [lesson] if lesson else [alias.name for alias in node.names]
-                yield from (name for name in names if name in NEEDS)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            source = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for alias in node.names:
+                package, lesson, *_ = [*".".join([*source, alias.name]).split("."), ""]
+                if package == "lessons" and lesson in NEEDS:
+                    yield lesson

@@ -233,7 +233,8 @@ def loops_of(graph: Graph) -> dict[Node, Loop]:  # step 2
         c = a + b       level 3    a asks for level 1, b for level 3
 
     An input asks for its own level, or for one more if its loop has another shape; the highest
-    counts. Two nodes without a loop have the same shape, ``None``. A barrier (``is_barrier``) begins a new epoch: no loop has nodes from both sides of it.
+    counts. Two nodes without a loop have the same shape, ``None``. A barrier (``is_barrier``)
+    begins a new epoch: no loop has nodes from both sides of it.
 
     >>> from lessons.capture import capture
     >>> def function(x, y):

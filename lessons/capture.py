@@ -240,9 +240,10 @@ class Recorder(TorchDispatchMode):
     def lift(self, name: str, value: Any) -> Any:  # step 3
         """Add a placeholder for a value, and return what the model gets in its place.
 
-        For a tensor, that is the fake copy that ``self.fake`` makes. A number stays as it is, so the graph is
-        right only for this number. It gets a placeholder all the same, so that the others keep
-        their places. Either is bound to its placeholder: ``bind`` notes its ``meta["val"]``.
+        For a tensor, that is the fake copy that ``self.fake`` makes. A number stays as it is, so
+        the graph is right only for this number. It gets a placeholder all the same, so that the
+        others keep their places. Either is bound to its placeholder: ``bind`` notes its
+        ``meta["val"]``.
 
         ``given.refuse_hidden(name, value)`` refuses an object that holds tensors but isn't a
         pytree.

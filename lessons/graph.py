@@ -72,10 +72,10 @@ class Namespace:
         names from the start, count: the second ``x`` is ``x_1``. Don't stack numbers: a second
         ``x_1`` becomes ``x_2``, not ``x_1_1``.
 
-        Continue from ``last_number``, which holds the last number that you gave each base; whether a
-        number that a candidate brings counts, is up to you. If you began with 1 each time, the
-        thousandth ``add`` would try a thousand names. A base is never
-        empty, so ``_1`` is a base without a number.
+        Continue from ``last_number``, which holds the last number that you gave each base; whether
+        a number that a candidate brings counts, is up to you. If you began with 1 each time, the
+        thousandth ``add`` would try a thousand names. A base is never empty, so ``_1`` is a base
+        without a number.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name(each) for each in ("x", "x", "x_1", "x", "layer1.0", "a--b")]
@@ -285,8 +285,8 @@ class Graph:
     ) -> Node:  # step 3
         """Create a node at the insertion point, and return it.
 
-        See ``Node`` for the parts. ``name`` is a candidate for its name, and stays as it is. Without
-        one, the target or its ``__name__`` is the candidate, in lower case.
+        See ``Node`` for the parts. ``name`` is a candidate for its name, and stays as it is.
+        Without one, the target or its ``__name__`` is the candidate, in lower case.
         """
         raise NotImplementedError("graph: Graph.create_node")
 

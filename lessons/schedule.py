@@ -131,8 +131,8 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
 
     Raises:
         RuntimeError: Some actions wait for each other, or for one that is in no order. Raise
-            ``deadlock(pairs)``; each pair is an action and one that waits for it. The message then
-            says ``0B0 waits for 1B0``.
+            ``deadlock(pairs)``; each pair is an action and one that waits for it. For ``[(1B0,
+            0B0)]``, the message says ``0B0 waits for 1B0``.
 
     Hint: with the lists of what each action needs, ``graphlib.TopologicalSorter`` finds an order in
     which all of them can run. If there is none, ``args[1]`` of its ``CycleError`` is a list in
@@ -293,7 +293,7 @@ class Engine:
                 yield tree_map_only(Tensor, Tensor.clone, received[value])
 
     def backward(self, microbatch: int) -> None:  # step 4
-        """Receive the gradients of what was sent, run autograd, and send the gradients of the rest.
+        """Receive the gradients of what was sent, run autograd, send those of what was received.
 
         After a backward, the gradient of a leaf is in its ``grad``: that is what the stage that
         sent the tensor is waiting for. The gradient of the loss is one, divided by the number of
@@ -347,7 +347,8 @@ def run_threads(
     """Call ``work(engines, order)`` for each order in a thread, and return when all have ended.
 
     If a worker fails, the others may wait for it forever. So close the mailbox, let them end, and
-    raise the error of the one that failed, not the ``ClosedError`` of another.
+    raise the error of the one that failed, not the ``ClosedError`` of another. If there are only
+    ``ClosedError``s, raise one of them.
 
     Hint: ``Workers(count)`` is a ``ThreadPoolExecutor``; ``concurrent.futures.wait`` can return at
     the first error.

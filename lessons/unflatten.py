@@ -93,7 +93,7 @@ def stacks_of(graph: Graph) -> dict[Node, tuple[Level, ...]]:  # step 1
 
     A pass over the graph may have inserted a node. If its stack has the key ``NO_MODULE``, the node
     belongs to the same calls as the one before it in the result, whatever else its stack has and
-    whichever values it uses. The first one belongs to the ``ROOT`` then.
+    whichever values it uses. If no node comes before it, its stack is ``(ROOT,)``.
 
     Raises:
         RuntimeError: A node has no ``nn_module_stack``, or an empty one. The message names the node
@@ -176,10 +176,10 @@ class Outliner:
         ``graph``.
 
         The nodes of a call are neighbours, because a module's operations are recorded while it
-        runs. A ``get_attr`` node may be among them: it has no stack, and divides nothing. Two calls
-        of one module have different numbers, so their levels differ. If a pass put a caller's node
-        into the middle of a call, each half is a call of its own: no node may move past another
-        one, because either may write a buffer that the other reads.
+        runs. If a pass put a ``get_attr`` node among them, it has no stack, and divides nothing.
+        Two calls of one module have different numbers, so their levels differ. If a pass put a
+        caller's node into the middle of a call, each half is a call of its own: no node may move
+        past another one, because either may write a buffer that the other reads.
 
         >>> import torch
         >>> model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Tanh()), nn.Tanh())
@@ -219,7 +219,8 @@ class Outliner:
         It is a ``call_module`` node with the target ``name``, and its arguments are the call's
         inputs. ``values_of`` of the lesson ``split_module`` adds a node for each output. Use these
         wherever the outputs were used, then erase the call's nodes, even if there are no outputs.
-        The new nodes belong to the calls around this one: note their ``stacks``.
+        The new nodes belong to the calls around this one, the levels before ``call.level``: note
+        their ``stacks``. The call's first node may have been recorded deeper, in a callee.
 
         >>> import torch
         >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
@@ -248,7 +249,9 @@ class Outliner:
 
 
 class InterpreterModule(nn.Module):
-    """A module that runs its graph with your ``Interpreter``.
+    """A module that runs its graph with ``Interpreter`` of the lesson ``interpreter``.
+
+    torch's own interpreter can't run a graph of yours.
 
     Args:
         graph: The graph; its placeholders are the module's parameters.

@@ -57,8 +57,10 @@ from tests.models.unflatten import (
     without_unused_specs,
     x,
 )
-from tests.suite import equal, holds, is_value, refuses, same_numbers
+from tests.suite import equal, holds, is_value, noting, refuses, same_numbers
+from tests.suite.engine import symbolic_trace
 from tests.suite.programs import exported, program_of
+from tests.zoo import Model
 
 
 # --- step 1: stacks_of and calls_at ---------------------------------------------------------------
@@ -225,7 +227,7 @@ def test_a_module_reads_all_state_below_it(lesson):
         [["x"], ["weight", "buffer", "constant", "child.bias"]],
         cause=[
             (lambda got: "same" in got[1], "`weight` is the first name of this parameter"),
-            (lambda got: "child.bias" not in got[1], "a value that a child owns was passed in"),
+            (lambda got: len(got[0]) > 1, "a value that a child owns was passed in"),
         ],
         hint="the names of what a child owns, of any kind, are below the call's path too",
     )
@@ -284,6 +286,14 @@ def test_several_results_are_picked_from_the_call(lesson):
     own = (lambda got: 2 in got.values(), "the new nodes belong to the call that they replace")
     equal(depths, dict.fromkeys(depths, 1), cause=own, hint="note the `stacks` of all new nodes")
     outliner.graph.lint()
+
+
+def test_the_new_node_of_a_call_whose_first_node_is_deeper_belongs_to_the_calls_around(lesson):
+    model = Model(lambda model, x: model.block(x), block=nn.Sequential(nn.ReLU()))
+    outliner, call = calls_in(lesson, program_of(lambda: model, x()), "block")
+    stack = outliner.stacks.get(outliner.replace(call, "block"), ())
+    hint = "the levels before `call.level`"
+    equal([level.path for level in stack], [""], hint=hint)
 
 
 def test_the_new_nodes_belong_to_the_calls_around(lesson):
@@ -362,6 +372,18 @@ def test_arguments_that_dont_fit_are_refused(lesson, args, kwargs):
         subtraction(lesson)(*args, **kwargs)
 
 
+def test_a_module_runs_a_graph_of_its_own_engine(lesson):
+    module = lesson.InterpreterModule(symbolic_trace(lambda x: x * 2).graph)
+    module.finalize()
+    other = (
+        lambda error: "_input_nodes" in str(error),
+        "torch's `Interpreter` runs torch's graphs",
+    )
+    hint = "import `Interpreter` from `.interpreter`"
+    with noting(cause=other, hint=hint, on=(AttributeError,)):
+        same_numbers(module(x()), x() * 2)
+
+
 def test_a_module_reads_from_its_owner(lesson):
     graph, owner = torch.fx.Graph(), nn.Linear(3, 2)
     graph.output(graph.create_node("get_attr", "bias"))
@@ -425,7 +447,10 @@ def test_modules_are_where_the_eager_model_has_them(lesson):
     equal(
         [name for name, _ in tree.named_modules()][:4],
         ["", "idle", "branch", "branch.linear"],
-        cause=(lambda got: "branch@1" in got, "the path with an `@` was registered in its turn"),
+        cause=[
+            (lambda got: "branch@1" in got, "the path with an `@` was registered in its turn"),
+            (lambda got: "idle" not in got, "a path without a call wasn't registered in its turn"),
+        ],
         hint="register modules in the order of the paths; a path without a call is a plain one",
     )
     holds(

@@ -324,7 +324,8 @@ def replaces_before_the_first_node(lesson):
         with self.graph.inserting_before(call.nodes[0]):
             node = self.graph.call_module(name, tuple(call.inputs))
             values = lesson.values_of(node, call)
-        around = self.stacks[call.nodes[0]][:-1]
+        stack = self.stacks[call.nodes[0]]
+        around = stack[: stack.index(call.level)]
         for new in {node, *values.values()}:
             self.stacks[new] = around
         for value, new in values.items():
