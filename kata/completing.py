@@ -36,6 +36,7 @@ class Completion:
         self.tree = ast.parse(source)
         self.core = ast.parse(self.file.read_bytes())
         self.lent: list[str] = []
+        self.used = {each.id for each in ast.walk(self.tree) if isinstance(each, ast.Name)}
         self.lend(self.tree.body)
         if self.lent:
             self.add_helpers()
@@ -96,11 +97,23 @@ class Completion:
                 insert(statement, bodies[owner], followers)
 
     def add_imports(self) -> None:
-        """Add the core's imports, but for names that the learner's file binds itself."""
+        """Add the core's imports, but for names that the learner's file binds itself.
+
+        If the learner's code uses a name and doesn't import it, that name must stay unknown to it:
+        then what is lent imports it under another one.
+        """
         own = {name for each in self.tree.body for name in bound_names(each)}
         imports = [each for each in self.core.body if isinstance(each, ast.Import | ast.ImportFrom)]
         for statement in imports:
             statement.names = [each for each in statement.names if bound_name(each) not in own]
+            for each in statement.names:
+                if each.name in self.used and not each.asname:
+                    each.asname = f"{each.name}{SUFFIX}"
+        hidden = {each.name: each.asname for statement in imports for each in statement.names}
+        for lent in (*(self.reference[name] for name in self.lent), *self.helpers.values()):
+            for node in ast.walk(lent):
+                if isinstance(node, ast.Name):
+                    node.id = hidden.get(node.id) or node.id
         at = sum(itertools.takewhile(bool, map(is_beginning, self.tree.body)))
         self.tree.body[at:at] = [each for each in imports if each.names]
 

@@ -181,9 +181,9 @@ class Transformer(Interpreter):
 
         ``run_nodes`` doesn't care whether values are tensors or proxies. It returns a proxy, or a
         container of proxies; ``tracer.create_arg`` replaces them with their nodes. The result is of
-        the same kind as the module that you transform, yours or torch's (``graph_module_class``),
-        and its buffers are persistent if they were before (``keep_persistence(result, module)``,
-        given).
+        the same kind as the module that you transform, yours or torch's: ``graph_module_class`` of
+        the lesson ``code`` knows which. Its buffers are persistent if they were before
+        (``keep_persistence(result, module)``, given).
         """
         raise NotImplementedError("interpreter: Transformer.transform")
 

@@ -92,7 +92,8 @@ class Matcher:
     def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:  # step 1
         """Return whether a pattern's node, with all that it is computed from, matches a value.
 
-        A placeholder matches anything. Any other node matches a node that makes the same call
+        The graphs may be yours or torch's: ``is_node`` of the lesson ``graph`` knows the nodes of
+        both. A placeholder matches anything. Any other node matches a node that makes the same call
         (``match_call``). But ``x + relu(x)`` must not match ``a + relu(b)``: once a node of the
         pattern matches a value, it matches only that (``same_value``). And ``relu(x) * relu(y)``
         must not match ``b * b`` with ``b = relu(a)``: two nodes of the pattern, placeholders
@@ -235,7 +236,8 @@ def fuse(model: nn.Module) -> GraphModule:  # step 5
 
     Returns:
         A module that computes the same with fewer nodes, and shares no parameters with the model. A
-        fused convolution keeps the path of the old one; the batch norms are gone.
+        fused convolution keeps the path of the old one. The batch norms are gone: a new graph
+        module of the edited one has only what its graph names.
 
     In torch: ``torch.fx.experimental.optimization.fuse``.
 

@@ -233,6 +233,17 @@ def test_each_prefix_is_counted_from_0_without_the_names_in_use(lesson):
     )
 
 
+def test_each_tracer_counts_from_0(lesson):
+    names = []
+    for _ in range(2):
+        tracer = plugged(lesson)
+        tracer.root = nn.Module()
+        names += [tracer.get_fresh_qualname("_constant")]
+        setattr(tracer.root, names[-1], 1)
+        tracer.get_fresh_qualname("_constant")
+    equal(names, ["_constant0"] * 2, hint="keep the numbers on the tracer, not on its class")
+
+
 CONSTANTS = {
     "plain": lambda model: torch.rand(3),
     "without dimensions": lambda model: torch.tensor(2.0),

@@ -103,6 +103,12 @@ def test_a_pattern_does_not_match_what_differs(lesson, reason):
     holds(got is None, f"no match: {reason}", got=got)
 
 
+def test_a_pattern_of_torch_matches_in_a_graph_of_torch(lesson):
+    (*_, anchor, _), (*_, result, _) = (torch.fx.symbolic_trace(relu).graph.nodes for _ in range(2))
+    is_found = lesson.Matcher().match_node(anchor, result, {})
+    equal(is_found, True, hint="`is_node` knows the nodes of torch, too")
+
+
 # --- step 2: what may be replaced -----------------------------------------------------------------
 
 

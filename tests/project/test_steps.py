@@ -147,6 +147,14 @@ def test_a_step_is_judged_while_the_others_are_stubs_and_its_own_lines_are_shown
     assert "solutions/" not in screen
 
 
+def test_a_name_that_only_lent_code_imports_is_unknown_to_the_learner(learner, warm):
+    task = 'raise NotImplementedError("interpreter: Interpreter.fetch_args_kwargs_from_env")'
+    body = "return map_arg((n.args, n.kwargs), self.env.__getitem__)"
+    text = stub("interpreter").decode().replace(task, body)
+    progress.write(progress.file_of("interpreter"), text.encode())
+    assert "name 'map_arg' is not defined" in play("check", "interpreter", "--step", "2").screen
+
+
 def judged(lesson: str, number: int, lessons: Path, *, is_written: bool) -> list[str]:
     """Return what waits when a step alone is written, or all but it; nothing may be red."""
     steps = steps_of_functions(lesson)
