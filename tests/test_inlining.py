@@ -66,6 +66,10 @@ def test_users_that_index_a_known_result_are_replaced_with_the_element(lesson):
         cause=(lambda got: len(got[0]) > 2, "a `getitem` is left, although its value is known"),
         hint="replace the `getitem` itself, with the element",
     )
+    graph = symbolic_trace(lambda x: torch.exp(torch.aminmax(x)["min"])).graph
+    x, aminmax, *_, exp, _ = graph.nodes
+    lesson.replace(aminmax, {"min": x})
+    equal(exp.args, (x,), hint="a key of a dict is an index, too")
 
 
 # --- step 2: the recorder -------------------------------------------------------------------------
@@ -96,11 +100,25 @@ def test_all_calls_are_recorded_in_order(lesson):
     equal(results, [node_of(gm, "pow_1"), (node_of(gm, "neg"), 5)])
 
 
-def test_after_an_error_nothing_that_was_recorded_is_left(lesson):
+def test_an_error_names_the_function_the_node_and_what_was_raised(lesson):
+    def missing(x):
+        return x * {}["factor"]
+
+    _, gm = parent_of(nn.ReLU())
+    recorder = recorder_of(lesson, gm, child=missing)
+    hint = "`{error!r}` contains the class of the error, `{error}` only its message"
+    with refuses(ValueError, "missing", "child", "KeyError", "factor", hint=hint):
+        recorder.record_call(recorder.calls[0])
+
+
+@pytest.mark.parametrize(
+    ("callee", "error"), [(branches, ValueError), (is_interrupted, KeyboardInterrupt)]
+)
+def test_after_an_error_nothing_that_was_recorded_is_left(lesson, callee, error):
     gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(x))
     before = [*gm.graph.nodes]
-    recorder = recorder_of(lesson, gm, exp=lambda x: 2**x, log=branches)
-    with refuses(ValueError, "log"):
+    recorder = recorder_of(lesson, gm, exp=lambda x: 2**x, log=callee)
+    with refuses(error):
         recorder.record()
     equal([*gm.graph.nodes], before, hint="erase the new nodes, users first")
 
@@ -148,13 +166,13 @@ def test_afterwards_a_layer_has_its_own_check_again(lesson, compute):
 
 def test_a_call_is_replaced_with_another_function(lesson):
     gm = symbolic_trace(lambda x: torch.square(torch.exp(x)) + 1)
-    lesson.inline_function(gm, node_of(gm, "square"), lambda x: x * x)
+    lesson.inline_function(gm, node_of(gm, "square"), lambda x: x * 3)
     equal(
         [node.name for node in gm.graph.nodes],
         ["x", "exp", "mul", "add", "output"],
         cause=(lambda names: "square" in names, "the node to replace is still there"),
     )
-    same_numbers(gm(X), torch.exp(X) ** 2 + 1, hint=NUMBERS_HINT)
+    same_numbers(gm(X), torch.exp(X) * 3 + 1, hint=NUMBERS_HINT)
 
 
 def test_the_function_receives_proxies_for_nodes_and_other_values_unchanged(lesson):
@@ -184,16 +202,6 @@ def test_a_node_that_is_not_a_call_of_this_graph_is_refused(lesson):
         lesson.inline_function(gm, node_of(gm, "images"), lambda: 0)
     with refuses(ValueError, "exp", cause="a node of another graph was replaced"):
         lesson.inline_function(gm, node_of(other, "exp"), torch.log)
-
-
-def test_an_error_names_the_function_the_node_and_what_was_raised(lesson):
-    def missing(x):
-        return x * {}["factor"]
-
-    _, gm = parent_of(nn.ReLU())
-    hint = "`{error!r}` contains the class of the error, `{error}` only its message"
-    with refuses(ValueError, "missing", "child", "KeyError", "factor", hint=hint):
-        lesson.inline_function(gm, node_of(gm, "child"), missing)
 
 
 def test_the_function_may_read_parameters_and_call_submodules(lesson):
