@@ -176,7 +176,7 @@ LESSONS = (
     ),
 )
 
-# What is judged without a file of its own, once the lessons that it needs are written.
+# What has no file of its own: the lessons that it needs are judged together.
 FINALE = Lesson(
     name="finale",
     part="the engine",
