@@ -48,6 +48,7 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:  # step 3
     In torch: ``SubgraphMatcher(pattern).match(graph)``.
 
     >>> import torch
+    >>> from lessons.tracer import symbolic_trace
     >>> graph = symbolic_trace(lambda a, b: torch.relu(a + 1) * torch.relu(b)).graph
     >>> [found.nodes_map for found in match(lambda x: torch.relu(x), graph)]
     [{relu: relu, x: add}, {relu: relu_1, x: b}]
@@ -90,6 +91,7 @@ class Matcher:
             actual: The argument at the same position in the graph: a node, or any other value.
             nodes_map: What the nodes of the pattern match so far. Add the new pair to it.
 
+        >>> from lessons.tracer import symbolic_trace
         >>> pattern = symbolic_trace(lambda x: x + x).graph
         >>> x, add, _ = pattern.nodes
         >>> Matcher().match_node(add, add, nodes_map := {}), nodes_map
@@ -142,6 +144,7 @@ def is_contained(inside: list[Node]) -> bool:  # step 2
     a match, in the order of ``nodes_inside``.
 
     >>> import torch
+    >>> from lessons.tracer import symbolic_trace
     >>> graph = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph
     >>> a, b, add, relu, mul, output = graph.nodes
     >>> is_contained([add, relu]), is_contained([add, mul])
