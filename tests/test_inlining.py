@@ -94,6 +94,14 @@ def test_the_operations_are_added_before_the_node(lesson):
     equal(result, node_of(gm, "mul"), hint="`create_arg` turns the result into a node")
 
 
+def test_nodes_in_a_list_become_proxies_too(lesson):
+    gm, seen = symbolic_trace(lambda x, y: torch.cat([x, y], dim=0)), []
+    recorder = recorder_of(lesson, gm, cat=lambda tensors, dim: seen.extend([*tensors, dim]))
+    recorder.record_call(recorder.calls[0])
+    hint = "`map_arg` looks inside lists"
+    equal([hasattr(each, "tracer") for each in seen], [True, True, False], hint=hint)
+
+
 def test_all_calls_are_recorded_in_order(lesson):
     gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(input=x))
     results = recorder_of(lesson, gm, exp=lambda x: 2**x, log=lambda input: (-input, 5)).record()
@@ -115,7 +123,7 @@ def test_an_error_names_the_function_the_node_and_what_was_raised(lesson):
     ("callee", "error"), [(branches, ValueError), (is_interrupted, KeyboardInterrupt)]
 )
 def test_after_an_error_nothing_that_was_recorded_is_left(lesson, callee, error):
-    gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(x))
+    gm = symbolic_trace(lambda x: (torch.sin(x), torch.exp(x) + torch.log(x))[1])
     before = [*gm.graph.nodes]
     recorder = recorder_of(lesson, gm, exp=lambda x: 2**x, log=callee)
     with refuses(error):
@@ -173,6 +181,12 @@ def test_a_call_is_replaced_with_another_function(lesson):
         cause=(lambda names: "square" in names, "the node to replace is still there"),
     )
     same_numbers(gm(X), torch.exp(X) * 3 + 1, hint=NUMBERS_HINT)
+
+
+def test_of_two_calls_the_second_may_use_the_result_of_the_first(lesson):
+    gm = symbolic_trace(lambda x: torch.log(torch.exp(x)))
+    lesson.inline(recorder_of(lesson, gm, exp=lambda x: x + 1, log=lambda x: x * 2))
+    same_numbers(gm(X), (X + 1) * 2, hint="replace the last call first")
 
 
 def test_the_function_receives_proxies_for_nodes_and_other_values_unchanged(lesson):
