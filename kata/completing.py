@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from types import CodeType
 
@@ -97,25 +97,28 @@ class Completion:
                 insert(statement, bodies[owner], followers)
 
     def add_imports(self) -> None:
-        """Add the core's imports, but for names that the learner's file binds itself.
-
-        If the learner's code uses a name and doesn't import it, that name must stay unknown to it:
-        then what is lent imports it under another one.
-        """
+        """Add the core's imports, but for names that the learner's file binds itself."""
         own = {name for each in self.tree.body for name in bound_names(each)}
         imports = [each for each in self.core.body if isinstance(each, ast.Import | ast.ImportFrom)]
         for statement in imports:
             statement.names = [each for each in statement.names if bound_name(each) not in own]
-            for each in statement.names:
-                if each.name in self.used and not each.asname:
-                    each.asname = f"{each.name}{SUFFIX}"
-        hidden = {each.name: each.asname for statement in imports for each in statement.names}
+            self.hide(each for each in statement.names if bound_name(each) in self.used)
+        at = sum(itertools.takewhile(bool, map(is_beginning, self.tree.body)))
+        self.tree.body[at:at] = [each for each in imports if each.names]
+
+    def hide(self, imported: Iterable[ast.alias]) -> None:
+        """Give names other ones in what is lent: the learner's code uses them without an import.
+
+        There they must stay unknown, or the lesson is red as soon as nothing is lent.
+        """
+        hidden: dict[str, str] = {}
+        for each in imported:
+            name = bound_name(each)
+            hidden[name] = each.asname = f"{name}{SUFFIX}"
         for lent in (*(self.reference[name] for name in self.lent), *self.helpers.values()):
             for node in ast.walk(lent):
                 if isinstance(node, ast.Name):
-                    node.id = hidden.get(node.id) or node.id
-        at = sum(itertools.takewhile(bool, map(is_beginning, self.tree.body)))
-        self.tree.body[at:at] = [each for each in imports if each.names]
+                    node.id = hidden.get(node.id, node.id)
 
 
 class Rename(ast.NodeTransformer):

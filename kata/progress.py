@@ -288,8 +288,8 @@ def lessons_in(script: ast.Module) -> Iterator[str]:
     """The lessons that a script imports, in any of Python's ways."""
     for node in script.body:  # what a function imports is an option
         if isinstance(node, ast.Import | ast.ImportFrom):
-            source = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            for alias in node.names:
-                package, lesson, *_ = [*".".join([*source, alias.name]).split("."), ""]
-                if package == "lessons" and lesson in NEEDS:
-                    yield lesson
+            source = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            paths = (f"{source}{alias.name}.".split(".") for alias in node.names)
+            yield from (
+                name for package, name, *_ in paths if package == "lessons" and name in NEEDS
+            )

@@ -293,7 +293,7 @@ class Engine:
                 yield tree_map_only(Tensor, Tensor.clone, received[value])
 
     def backward(self, microbatch: int) -> None:  # step 4
-        """Receive the gradients of what was sent, run autograd, send those of what was received.
+        """Receive gradients of what was sent, run autograd, and send those of what was received.
 
         After a backward, the gradient of a leaf is in its ``grad``: that is what the stage that
         sent the tensor is waiting for. The gradient of the loss is one, divided by the number of

@@ -267,10 +267,12 @@ class Outliner:
         """Put one node in the place of a call's nodes, and return it.
 
         It is a ``call_module`` node with the target ``name``, and its arguments are the call's
-        inputs. ``values_of`` of the lesson ``split_module`` adds a node for each output. Use these
-        wherever the outputs were used, then erase the call's nodes, even if there are no outputs.
-        The new nodes belong to the calls around this one, the levels before ``call.level``: note
-        their ``stacks``. The call's first node may have been recorded deeper, in a callee.
+        inputs. Insert it after the call's last node: a ``get_attr`` node among the nodes may be one
+        of its inputs. ``values_of`` of the lesson ``split_module`` adds a node for each output. Use
+        these wherever the outputs were used, then erase the call's nodes, even if there are no
+        outputs. The new nodes belong to the calls around this one, the levels before
+        ``call.level``: note their ``stacks``. The call's first node may have been recorded deeper,
+        in a callee.
 
         >>> import torch
         >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))

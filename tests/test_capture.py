@@ -163,7 +163,7 @@ def test_a_fake_tensor_of_another_run_is_refused(lesson):
     for mode in (FakeTensorMode(), recorder.fake_mode):
         with mode:
             foreign = torch.ones(2)
-        with refuses(lesson.CaptureError, cause="the fake tensor was taken for a constant"):
+        with refuses(lesson.CaptureError, cause="the fake tensor was taken for one of this run"):
             recorder.known(foreign)
 
 
@@ -271,7 +271,7 @@ def test_leaves_of_containers_and_keywords_are_inputs(lesson):
     equal(
         placeholders(recorder),
         ["input_0", "input_1", "input_2", "input_3"],
-        hint="a number is a leaf too, and so is what is in the keyword arguments",
+        hint="each number, each item of a list and each keyword argument is a leaf",
     )
     equal((len(args), args[1][1], list(kwargs)), (2, 3, ["scale"]))
     lifted = [recorder.node_of(each).name for each in (args[0], args[1][0], kwargs["scale"])]

@@ -37,6 +37,7 @@ plain.__annotations__ = {"y": int, "return": list}
 
 def test_a_function_has_these_inputs(lesson):
     functions = plain, lambda *rest, flag=True, **options: rest
+    order = ["flag", "*rest", "**options"]
     equal(
         [[tuple(each) for each in lesson.inputs_of(function)] for function in functions],
         [
@@ -45,10 +46,7 @@ def test_a_function_has_these_inputs(lesson):
         ],
         cause=[
             (
-                lambda got: (
-                    {*(found := names(got[1]))} == {*(wanted := ["flag", "*rest", "**options"])}
-                    and found != wanted
-                ),
+                lambda got: {*names(got[1])} == {*order} and names(got[1]) != order,
                 "the parameters are in another order",
             ),
             (

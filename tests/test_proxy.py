@@ -213,23 +213,23 @@ def starred(x):
     return rest
 
 
+TAKEN, MADE_UP = "a proxy was taken for a value", "elements were made up"
+# A question, the error that refuses it, and what happened instead if there is none.
 REFUSED = {
-    "if": (lambda x: 1 if x else 2, "TraceError"),
-    "chain": (lambda x: 0 < x < 1, "TraceError"),
-    "for": (lambda x: [each for each in x], "TraceError"),
-    "star": (lambda x: max(*x), "TraceError"),
-    "starred": (starred, "TraceError"),
-    "length": (len, "RuntimeError"),
-    "index": (range, "TypeError"),
-    "key": (lambda x: x.update({x: 1}), "RuntimeError"),
+    "if": (lambda x: 1 if x else 2, "TraceError", TAKEN),
+    "chain": (lambda x: 0 < x < 1, "TraceError", TAKEN),
+    "for": (lambda x: [each for each in x], "TraceError", MADE_UP),
+    "star": (lambda x: max(*x), "TraceError", MADE_UP),
+    "starred": (starred, "TraceError", MADE_UP),
+    "length": (len, "RuntimeError", TAKEN),
+    "index": (range, "TypeError", TAKEN),
+    "key": (lambda x: x.update({x: 1}), "RuntimeError", TAKEN),
 }
 
 
-@pytest.mark.parametrize(("question", "error"), REFUSED.values(), ids=REFUSED)
-def test_a_proxy_has_no_truth_no_elements_and_no_number(lesson, question, error):
+@pytest.mark.parametrize(("question", "error", "answered"), REFUSED.values(), ids=REFUSED)
+def test_a_proxy_has_no_truth_no_elements_and_no_number(lesson, question, error, answered):
     kind = getattr(lesson, error, None) or getattr(builtins, error)
-    elements = question in (REFUSED[name][0] for name in ("for", "star", "starred"))
-    answered = "elements were made up" if elements else "a proxy was taken for a value"
     hint = "for the truth and the elements, ask the tracer"
     with refuses(kind, cause=answered, hint=hint):
         recorded(lesson, question, "x")

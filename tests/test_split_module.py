@@ -266,6 +266,7 @@ def test_copies_get_new_names_unless_they_should_keep_theirs(lesson):
             (lambda got: got[1] == "add", "keep_original_node_name has no effect"),
             (lambda got: got[0] == "add_1", "names are kept without keep_original_node_name"),
             (lambda got: got[2] == "add", "build_submodule doesn't pass the option on"),
+            (lambda got: got[2] == "relu", "an input was copied as a call: make a placeholder"),
         ],
         hint="pass name=None for a fresh name, node.name to keep it",
     )

@@ -88,8 +88,8 @@ def test_a_node_without_a_stack_is_refused(lesson, meta):
 
 def test_a_node_that_a_pass_inserted_joins_the_calls_before_it(lesson):
     graph = program_of(three_and_one, x()).graph
-    argument, relu, *_, silu, _ = graph.nodes
-    silu.args = (argument,)
+    _, relu, tanh, *_, silu, _ = graph.nodes
+    silu.args = (tanh,)
     with graph.inserting_before(silu):
         graph.create_node("get_attr", "branch")
     for node in (relu, silu):
@@ -201,8 +201,9 @@ def test_a_module_reads_its_own_parameters(lesson):
         cause=[
             (lambda got: "0.linear.weight" in got[1], "the name isn't relative to the module"),
             (lambda got: len(got[0]) == 3 and got[1], "what the module reads is still an input"),
+            (lambda got: got[1] == ["bias", "weight"], "the nodes are in another order"),
+            (lambda got: not got[1], "no state was found: its names are below the call's path"),
         ],
-        hint="a value is state of a call if one of its names is below the call's path",
     )
     nodes = [node for node in call.graph.nodes if node.op in ("placeholder", "get_attr")]
     equal(
@@ -286,6 +287,25 @@ def test_several_results_are_picked_from_the_call(lesson):
     own = (lambda got: 2 in got.values(), "the new nodes belong to the call that they replace")
     equal(depths, dict.fromkeys(depths, 1), cause=own, hint="note the `stacks` of all new nodes")
     outliner.graph.lint()
+
+
+def test_a_call_comes_after_an_input_that_is_among_its_nodes(lesson):
+    outliner = outlined(lesson, program_of(block_and_tanh, x()))
+    call, _ = outliner.calls_at(1)
+    last = call.nodes[-1]
+    with outliner.graph.inserting_before(last):
+        read = outliner.graph.create_node("get_attr", "branch")
+    last.args = (*last.args, read)
+    lesson.find_borders(call)
+    lesson.build_graph(call)
+    node = outliner.replace(call, "0")
+    after = [*outliner.graph.nodes]
+    holds(
+        after.index(read) < after.index(node),
+        "the call after the node that it reads",
+        got=after,
+        hint="insert it after the call's last node",
+    )
 
 
 def test_the_new_node_of_a_call_whose_first_node_is_deeper_belongs_to_the_calls_around(lesson):
@@ -448,7 +468,7 @@ def test_modules_are_where_the_eager_model_has_them(lesson):
         [name for name, _ in tree.named_modules()][:4],
         ["", "idle", "branch", "branch.linear"],
         cause=[
-            (lambda got: "branch@1" in got, "the path with an `@` was registered in its turn"),
+            (lambda got: got[1] == "branch@1", "the path with an `@` was registered in its turn"),
             (lambda got: "idle" not in got, "a path without a call wasn't registered in its turn"),
         ],
         hint="register modules in the order of the paths; a path without a call is a plain one",

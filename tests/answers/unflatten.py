@@ -6,7 +6,7 @@ from itertools import groupby
 
 from torch.utils import _pytree as pytree
 
-from given.unflatten import levels_of
+from given.unflatten import NO_MODULE, levels_of
 from tests.suite.answers import around, on, right, wrong
 
 # --- which call?
@@ -39,6 +39,23 @@ def believes_every_stack(lesson):
                 if not node.meta.get("nn_module_stack"):
                     raise RuntimeError(f"{node.name} has no nn_module_stack")
                 stacks[node] = levels_of(node.meta["nn_module_stack"])
+        return stacks
+
+
+@wrong(
+    "test_a_node_that_a_pass_inserted_joins_the_calls_before_it",
+    says="has the stack of the call before it",
+)
+def follows_the_first_input(lesson):
+    """Puts an inserted node into the call that made its first input."""
+
+    @around(lesson)
+    def stacks_of(original, graph):
+        stacks = original(graph)
+        for node in stacks:
+            maker = next(iter(node.all_input_nodes), None)
+            if NO_MODULE in node.meta["nn_module_stack"] and maker in stacks:
+                stacks[node] = stacks[maker]
         return stacks
 
 
@@ -308,20 +325,34 @@ def numbers_the_nodes(lesson):
         first, last = position[call.nodes[0]], position[call.nodes[-1]]
         for node in call.nodes:
             for value in node.all_input_nodes:
-                if position[value] < first:
+                if position[value] < first or value.op == "get_attr":
                     call.inputs[value] = None
         call.outputs = {
             node: None for node in call.nodes if any(position[user] > last for user in node.users)
         }
 
 
-@right(core_only=True)
+@wrong(
+    "test_a_call_comes_after_an_input_that_is_among_its_nodes",
+    says="insert it after the call's last node",
+)
 def replaces_before_the_first_node(lesson):
-    """Puts the call before the nodes that it replaces, and updates each user."""
+    """Puts the call before the nodes that it replaces, and so before one of its inputs."""
+
+    @around(lesson.Outliner)
+    def replace(original, self, call, name):
+        first, node = call.nodes[0].prev, original(self, call, name)
+        first.append(node)
+        return node
+
+
+@right(core_only=True)
+def replaces_before_the_last_node(lesson):
+    """Puts the call before the last node that it replaces, and updates each user."""
 
     @on(lesson.Outliner)
     def replace(self, call, name):
-        with self.graph.inserting_before(call.nodes[0]):
+        with self.graph.inserting_before(call.nodes[-1]):
             node = self.graph.call_module(name, tuple(call.inputs))
             values = lesson.values_of(node, call)
         stack = self.stacks[call.nodes[0]]

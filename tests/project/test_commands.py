@@ -109,12 +109,18 @@ def test_a_script_runs_with_torchvision_and_the_reference_lends_what_is_not_writ
     assert "lent by the reference: path_of_module" in done.stderr
 
 
-def test_what_is_written_is_the_participants_own(learner, tmp_path: Path):
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "from lessons.path_of_module import PathOfModule as P",
+        "from lessons import path_of_module; P = path_of_module.PathOfModule",
+        "import lessons.path_of_module as lesson; P = lesson.PathOfModule",
+    ],
+)
+def test_what_is_written_is_the_participants_own(learner, tmp_path: Path, imported: str):
     (learner.lessons / "path_of_module.py").write_text("PathOfModule = 'mine'\n")
     script = tmp_path / "mine.py"
-    script.write_text(
-        "import sys\nfrom lessons.path_of_module import PathOfModule as P\nprint(P, sys.argv[1:])\n"
-    )
+    script.write_text(f"import sys\n{imported}\nprint(P, sys.argv[1:])\n")
     assert play("run", str(script), "a", "b") == (0, "mine ['a', 'b']\n")
     assert play("run", "nowhere.py") == (1, "error: there is no file nowhere.py\n")
 

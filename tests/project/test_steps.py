@@ -64,6 +64,7 @@ def test_a_step_that_is_not_there_lists_those_that_are(learner):
     played = play("check", "graph", "--step", "9")
     assert played.code == 1
     assert "graph has no step 9; its steps are\n  1: names\n" in played.screen
+    assert "chain has no steps" in play("check", "chain", "--step", "1").screen
     assert "--step needs one lesson" in play("check", "--step", "1").screen
     assert "--step needs one lesson" in play("watch", "--step", "1").screen
 
