@@ -395,6 +395,19 @@ def compare(graph):
         assert node.prev.prev < node.prev < node
 
 
+def narrow(graph):
+    """Move each node between two others, to the left and to the right of the one before."""
+    left, right, *rest = graph.nodes
+    for index, node in enumerate(rest):
+        if index % 2:
+            left.append(node)
+            left = node
+        else:
+            right.prepend(node)
+            right = node
+        assert left < right
+
+
 WORK = {
     "building": lambda graph, count: lambda: chain(graph, count),
     "dead code": lambda graph, count: unused(chain(graph, count)).eliminate_dead_code,
@@ -403,6 +416,7 @@ WORK = {
     "users": lambda graph, count: functools.partial(swapped, chain(graph, count)),
     "moving": lambda graph, count: functools.partial(reverse, chain(graph, count)),
     "comparing": lambda graph, count: functools.partial(compare, chain(graph, count)),
+    "comparing between two": lambda graph, count: functools.partial(narrow, chain(graph, count)),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -17,7 +18,8 @@ from .storing import fill, state_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GAP = 1 << 32  # between the positions of two neighbours, for nodes that are inserted there
+GAP = 1 << 64  # between the positions of two neighbours, for nodes that are inserted there
+WIDE = 1 << 32  # the least gap between nodes that were spread again
 
 
 class InsertPoint:
@@ -159,20 +161,29 @@ class Graph(core.Graph):
     def number(self, node: Any) -> None:
         """Give positions to a node and to those beside it that have none.
 
-        The positions are spread over the gap between the nearest two nodes that have one. If the
-        gap is too small, all nodes of the graph are renumbered.
+        They are spread over the gap between the nearest two nodes that have one. If it is used up,
+        nodes on both sides are spread with them, and more of these until their gaps are wide: many
+        nodes that are inserted at one place cost little more than as many elsewhere.
         """
-        while node.prev._position is None:
-            node = node.prev
-        start, run = node.prev._position, [node]
-        while (after := run[-1].next)._position is None:
-            run.append(after)
-        is_at_end = after is self._root
-        step = GAP if is_at_end else (after._position - start) // (len(run) + 1)
-        if step == 0:
-            start, step, run = 0, GAP, list(self.nodes)
+        run, more, wanted = deque([node]), 0, 1
+        while True:
+            most = len(run) + more
+            while self.is_joining(before := run[0].prev, len(run) < most):
+                run.appendleft(before)
+            most = len(run) + more
+            while self.is_joining(after := run[-1].next, len(run) < most):
+                run.append(after)
+            start, is_at_end = before._position, after is self._root
+            step = GAP if is_at_end else (after._position - start) // (len(run) + 1)
+            if step >= wanted:
+                break
+            more, wanted = len(run), WIDE
         for index, each in enumerate(run, start=1):
             each._position = start + index * step
+
+    def is_joining(self, node: Any, is_wanted: bool) -> bool:
+        """Return whether ``number`` takes a node in: it has no position, or more are wanted."""
+        return node is not self._root and (node._position is None or is_wanted)
 
     # Whole graphs
 

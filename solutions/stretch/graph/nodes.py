@@ -130,10 +130,14 @@ class Node(core.Node):
         """
         if x.graph is not self.graph:
             raise ValueError(f"{x} is in another graph than {self}: copy it with `node_copy`")
-        for each in (self, x):
-            if each._erased:
-                raise RuntimeError(f"{each} was erased: it has no place in the graph")
-        super().prepend(x)
+        before, after = x.prev, x.next
+        if before.next is not x or self.prev.next is not self:
+            erased = x if self._is_linked() else self
+            raise RuntimeError(f"{erased} was erased: it has no place in the graph")
+        if x is not self:
+            before.next, after.prev = after, before
+            x.prev, x.next = self.prev, self
+            x.prev.next = self.prev = x
         x._position = None
 
     # Effects
