@@ -206,10 +206,11 @@ class Outliner:
         ``graph``.
 
         The nodes of a call are neighbours, because a module's operations are recorded while it
-        runs. If a pass put a ``get_attr`` node among them, it has no stack, and divides nothing.
-        Two calls of one module have different numbers, so their levels differ. If a pass put a
-        caller's node into the middle of a call, each half is a call of its own: no node may move
-        past another one, because either may write a buffer that the other reads.
+        runs. If a pass put a ``get_attr`` node among them, skip it: it isn't in ``stacks``, and the
+        call continues after it. Two calls of one module have different numbers, so their levels
+        differ. If a pass put a caller's node into the middle of a call, each half is a call of its
+        own: no node may move past another one, because either may write a buffer that the other
+        reads.
 
         >>> import torch
         >>> model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Tanh()), nn.Tanh())

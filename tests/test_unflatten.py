@@ -427,8 +427,8 @@ def test_arguments_of_another_structure_are_refused(lesson):
 
 
 def test_the_root_runs_its_graph_on_the_leaves(lesson):
-    args, kwargs = (x(3),), {"left": x(3), "right": x(3) + 1}
-    root = root_of(lesson, program_of(Keywords, x(3), kwargs=kwargs))
+    args, kwargs = ((x(3), x(3) + 2),), {"left": x(3), "right": x(3) + 1}
+    root = root_of(lesson, program_of(Keywords, *args, kwargs=kwargs))
     same_numbers(
         [root(*args, **kwargs), root(*args, right=kwargs["right"], left=kwargs["left"])],
         [Keywords()(*args, **kwargs)] * 2,
@@ -572,9 +572,9 @@ def test_structured_results_equal_the_eager_ones(lesson, strict=False):
 
 def test_an_unknown_keyword_argument_is_refused(lesson):
     kwargs = {"left": x(3), "right": x(3)}
-    tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
+    tree = lesson.unflatten(program_of(Keywords, (x(3), x(3)), kwargs=kwargs))
     with refuses(ValueError, "middle", "left"):
-        tree(x(3), left=x(3), middle=x(3))
+        tree((x(3), x(3)), left=x(3), middle=x(3))
 
 
 @pytest.mark.parametrize(

@@ -427,8 +427,8 @@ def structures() -> tuple[tuple, dict]:
 
 
 class Keywords(nn.Module):
-    def forward(self, x, *, left, right):
-        return [x + 2 * left - right]
+    def forward(self, pair, *, left, right):
+        return [pair[0] + 2 * left - right * pair[1]]
 
 
 BATCH = {"x": {0: Dim("batch", min=3, max=8)}}
