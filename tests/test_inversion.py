@@ -217,7 +217,7 @@ def test_a_step_with_a_constant_uses_the_copy(lesson):
 
 @pytest.mark.parametrize("model", [lambda x: x * x, lambda x: torch.cat([x])], ids=["*", "cat"])
 def test_a_step_whose_input_isnt_one_operand_is_refused(lesson, model):
-    lesson.add_inverse(torch.cat, torch.neg)
+    lesson.add_inverse(torch.cat, lambda y: y[0])
     builder = builder_for(lesson, model)
     x, step, _ = builder.chain
     result = builder.graph.placeholder("result")
