@@ -35,7 +35,7 @@ from tests.models.capture import (
 from tests.suite import equal, holds, is_value, noting, refuses, same_numbers
 from tests.suite.chance import by_chance
 from tests.suite.programs import default_decompositions
-from tests.zoo import SMALL, Model, Survives, resnet18
+from tests.zoo import SMALL, Model, Pair, Survives, resnet18
 
 NO_LINE = (
     lambda error: error is not None and "test_capture.py" not in str(error),
@@ -59,10 +59,11 @@ def test_a_node_is_named_after_its_operator_without_the_overload(lesson):
 
 def test_a_node_has_a_copy_of_the_stack_of_modules(lesson):
     recorder = lesson.Recorder({})
-    recorder.running = [("L__self__", ("", "Net"))]
+    recorder.running = [("L__self__", ("", "Net")), ("L__self__net", ("net", "Block"))]
+    expected = dict(recorder.running)
     node = recorder.add_node("call_function", aten.add.Tensor, (1, 2))
-    recorder.running.append(("L__self__net", ("net", "Linear")))
-    equal(node.meta["nn_module_stack"], {"L__self__": ("", "Net")})
+    recorder.running.append(("L__self__net_0", ("net.0", "Linear")))
+    equal(node.meta["nn_module_stack"], expected)
 
 
 def test_a_tensor_is_bound_to_its_node(lesson):
@@ -79,13 +80,14 @@ def test_a_tensor_is_bound_to_its_node(lesson):
 
 def test_a_recorded_node_takes_nodes_instead_of_tensors(lesson):
     def function():
-        x, order = torch.ones(3), torch.arange(3)
+        x, order = torch.ones(3, dtype=torch.double), torch.arange(3)
         torch.searchsorted(x, torch.cat([x]), sorter=order)
 
     ones, arange, cat, search = recorded(lesson.Recorder, function).graph.nodes
     equal((str(search.target), search.args), ("aten.searchsorted.Tensor", (ones, cat)))
     equal(cat.args, ([ones],), hint="`as_nodes` also finds the tensors in a list")
     equal(dict(search.kwargs), {"sorter": arange})
+    equal(ones.meta["val"].dtype, torch.double, hint="run the operator with its keywords, too")
 
 
 @pytest.mark.parametrize("part", [lambda x: x, lambda x: x.split(2)], ids=["alone", "in a list"])
@@ -104,7 +106,9 @@ def test_the_val_of_a_node_is_detached(lesson, part):
 def test_each_tensor_of_a_list_has_its_own_node(lesson):
     recorder = lesson.Recorder({})
     with recorder.fake_mode:
-        recorder.bind([torch.ones(1), torch.ones(1)], recorder.graph.placeholder("x"))
+        parts = [torch.ones(1), torch.ones(1)]
+        result = recorder.bind(parts, recorder.graph.placeholder("x"))
+    holds(result is parts, "`bind` to return the result itself", got=result)
     _, *items = recorder.graph.nodes
     cause = (is_value([]), "an operator such as `split` returns a list, not a tuple")
     equal([node.name for node in items], ["getitem", "getitem_1"], cause=cause)
@@ -182,6 +186,8 @@ def test_an_operator_that_torch_decomposes_is_decomposed(lesson):
     holds(result is not NotImplemented, "the result of `func.decompose`", got=result)
     hint = "call it with the mode on: it is off while `__torch_dispatch__` runs"
     equal(operators(recorder.graph), ["aten.view.default"], hint=hint)
+    wide = recorder.decompose(aten.linalg_norm.default, (x,), {"dtype": torch.double})
+    equal(wide.dtype, torch.double, hint="`func.decompose` takes the keywords of the call")
 
 
 def test_a_rule_replaces_an_operator(lesson):
@@ -245,6 +251,7 @@ def test_parameters_come_first_then_buffers_then_arguments(lesson):
     buffers = [f"b_{name}".replace(".", "_") for name, _ in model.named_buffers()]
     targets = [node.target for node in recorder.graph.nodes]
     equal(targets, [*parameters, *buffers, "input_0"])
+    equal(recorder.state, dict(zip(targets, names)), hint="buffers are state, too")
 
 
 def test_the_state_names_the_placeholder_that_the_graph_named(lesson):
@@ -261,13 +268,13 @@ def test_the_state_names_the_placeholder_that_the_graph_named(lesson):
 
 def test_a_name_that_python_does_not_allow_becomes_legal(lesson):
     recorder = lesson.Recorder({})
-    recorder.lift("p_block-1 a.weight", torch.ones(2))
-    equal(placeholders(recorder), ["p_block_1_a_weight"])
+    recorder.lift("p_block--1 a.weight", torch.ones(2))
+    equal(placeholders(recorder), ["p_block__1_a_weight"])
 
 
 def test_leaves_of_containers_and_keywords_are_inputs(lesson):
     recorder, (x, y, z) = lesson.Recorder({}), torch.ones(3, 2)
-    args, kwargs = recorder.lift_arguments((x, (y, 3)), {"scale": z})
+    args, kwargs = recorder.lift_arguments((x, Pair(y, 3)), {"scale": z})
     equal(
         placeholders(recorder),
         ["input_0", "input_1", "input_2", "input_3"],
@@ -320,6 +327,14 @@ def test_a_node_that_no_output_needs_is_erased(lesson):
     left = ["aten.ones.default"]
     cause = (is_value([*left, "aten.sin.default"]), "only `cos` used `sin`, and it was erased")
     equal(operators(recorder.graph), left, cause=cause)
+
+
+def test_an_unused_input_stays_and_an_unused_constant_is_erased(lesson):
+    constant = torch.ones(1)
+    recorder = recorded(lesson.Recorder, lambda: torch.ones(1) * constant)
+    recorder.lift("x", torch.ones(1))
+    recorder.finish(None)
+    equal([node.op for node in recorder.graph.nodes], ["placeholder", "output"])
 
 
 def test_a_random_operator_stays_although_no_node_uses_it(lesson):
@@ -404,6 +419,12 @@ def test_a_call_of_the_model_itself_repeats_the_last_item(lesson):
     found = [list(stack) for stack in stacks(watched(lesson, Recursive(), torch.ones(1)))]
     numbered = (lambda got: "@" in str(got), "the model itself isn't a call of a path: no number")
     equal(found, [["L__self__"]] * 2, cause=numbered)
+    inner = stacks(watched(lesson, nn.Sequential(Recursive()), torch.ones(1)))
+    early = (
+        is_value(["L__self__", "L__self__0"]),
+        "count a call when it begins: this one has no number",
+    )
+    equal(list(inner[-1]), ["L__self__", "L__self__0", "L__self__0@1"], cause=early)
 
 
 def test_a_hook_leaves_the_result_alone(lesson):

@@ -40,11 +40,13 @@ def test_units_are_in_the_order_of_their_first_use(lesson):
     model = nn.Sequential(second, first, unused)
     names = {first: "first", second: "second", unused: "unused", model: "model"}
     order = iter([model, second, first, second])
-    units = lesson.units_in_order(order, [first, second, unused])
-    equal(
-        [names[unit] for unit in units],
-        ["second", "first"],
+    units = lesson.units_in_order(order, (first, second, unused))
+    holds(
+        units == [second, first],
+        "the list [second, first]",
+        got=[names[unit] for unit in units],
         cause=[
+            (isinstance(units, set), "a set has no order"),
             (is_value(["first", "second"]), "this is the units' own order, or that of last use"),
             (is_value([]), "the order may be an iterator, which can be read only once"),
         ],

@@ -59,11 +59,12 @@ def test_each_call_goes_to_the_partition_that_the_callback_names(lesson):
 
 
 def test_the_callback_is_called_once_for_each_call(lesson):
-    graph, asked = symbolic_trace(TwoViews()).graph, Counter()
-    lesson.assign_nodes(graph, lambda node: asked.update([node.name]) or 0)
+    m, asked = symbolic_trace(TwoViews()), Counter()
+    with untouched(m):
+        lesson.assign_nodes(m.graph, lambda node: asked.update([node.name]) or 0)
     equal(
         dict(asked),
-        {node.name: 1 for node in calls(graph)},
+        {node.name: 1 for node in calls(m.graph)},
         cause=(lambda got: max(got.values()) > 1, "the callback was called again for a node"),
         hint="placeholders, get_attr nodes and the output have no number; ask for each call once",
     )
@@ -178,16 +179,21 @@ def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, chance):
 
 
 @pytest.mark.parametrize(
-    ("needed", "expected"), [("one", ["one", "user", "two"]), ("two", ["one", "two", "user"])]
+    ("listed", "needed", "expected"),
+    [
+        ("user one two", "one", ["one", "user", "two"]),
+        ("user one two", "two", ["one", "two", "user"]),
+        ("one two user", "one", ["one", "two", "user"]),
+    ],
 )
-def test_of_several_ready_partitions_the_first_in_the_list_runs_first(lesson, needed, expected):
+def test_of_several_ready_partitions_the_first_in_the_list_runs_first(
+    lesson, listed, needed, expected
+):
+    partitions = {each.name: each for each in partitions_called(lesson, *listed.split())}
     relu = calls(symbolic_trace(Chain()).graph)[0]
-    user, one, two = partitions_called(lesson, "user", "one", "two")
-    user.inputs = {relu: {"one": one, "two": two}[needed]}
-    equal(
-        [partition.name for partition in lesson.order_partitions([user, one, two])],
-        expected,
-    )
+    partitions["user"].inputs = {relu: partitions[needed]}
+    ordered = lesson.order_partitions(list(partitions.values()))
+    equal([partition.name for partition in ordered], expected)
 
 
 @pytest.mark.parametrize("called", [("17", "4"), ("1", "2", "3")], ids=["of two", "of three"])
@@ -326,6 +332,7 @@ def test_a_nested_module_gets_a_flat_name(lesson):
 
 def test_a_submodule_is_built_without_a_change_of_the_model(lesson):
     m = symbolic_trace(Chain())
+    m.outer.eval()
     with untouched(m):
         lesson.build_submodule(part(lesson, m, "tanh", "outer_0_0", "outer_0_0"), m)
 
@@ -438,6 +445,7 @@ def test_each_submodule_is_called_in_the_given_order(lesson, trace):
         hint="call every submodule, even if nothing uses its result",
     )
     equal(split.meta.get("partition_names"), {"submod_0", "submod_1"}, hint="see `Returns`")
+    equal(m.meta.get("partition_names"), None, hint="`split` has a `meta` of its own")
     same_classes(split, m)
 
 
