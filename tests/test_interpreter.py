@@ -51,15 +51,38 @@ def test_a_method_of_the_first_argument_is_called(lesson):
 def test_a_submodule_is_called(lesson):
     module, x = small(), torch.rand(2, 4)
     module.again = module.linear
-    for name in ("linear", "again"):
-        result = keeping(lesson, module).call_module(name, (x,), {})
-        same_numbers(result, module.linear(x))
+    module.linear.register_forward_hook(lambda module, args, result: result * 2)
+    for name, args, kwargs in (("linear", (x,), {}), ("again", (), {"input": x})):
+        result = keeping(lesson, module).call_module(name, args, kwargs)
+        same_numbers(result, module.linear(x), hint="call the module: then its hooks run")
 
 
 def test_an_attribute_is_read(lesson):
     module = small()
     result = keeping(lesson, module).get_attr("linear.bias", (), {})
     holds(result is module.linear.bias, "the parameter `linear.bias` of the module", got=result)
+
+
+def test_a_placeholder_is_the_next_argument_or_its_default(lesson):
+    interpreter = keeping(lesson, small())
+    interpreter.args_iter = iter([1, None])
+    got = [interpreter.placeholder("y", (10,), {}) for _ in range(3)]
+    cause = [
+        (lambda got: got[0] == 10, "the default won over the argument"),
+        (lambda got: got[1] == 10, "the default was taken for the argument `None`"),
+    ]
+    equal(got, [1, None, 10], cause=cause, hint="the default is args[0]")
+
+
+def test_an_argument_that_is_missing_and_has_no_default_is_named(lesson):
+    interpreter = keeping(lesson, small())
+    interpreter.args_iter = iter(())
+    end = (True, "`map` and `for` take a `StopIteration` that comes out of `run` for the end")
+    with (
+        noting(cause=end, hint="`next` raises it: catch it", on=(StopIteration,)),
+        refuses(RuntimeError, "key"),
+    ):
+        interpreter.placeholder("key", (), {})
 
 
 def test_the_output_is_its_argument(lesson):
@@ -102,26 +125,6 @@ def test_a_node_is_run_by_the_method_of_its_opcode(lesson):
 
 
 # --- step 3: the whole graph ----------------------------------------------------------------------
-
-
-def test_a_placeholder_is_the_next_argument_or_its_default(lesson):
-    interpreter = keeping(lesson, traced(lambda x, y=10: (x, y)))
-    got = interpreter.run(1, 2), interpreter.run(1), interpreter.run(1, None)
-    cause = [
-        (lambda got: got[0] == (1, 10), "the default won over the argument"),
-        (lambda got: got[2] == (1, 10), "the default was taken for the argument `None`"),
-    ]
-    equal(got, ((1, 2), (1, 10), (1, None)), cause=cause, hint="the default is args[0]")
-
-
-def test_an_argument_that_is_missing_and_has_no_default_is_named(lesson):
-    results, module = ["one"], traced(lambda x, key: (x, key))
-    swallowed = (
-        lambda error: error is None and results == [],
-        "a `StopIteration` came out of `run`: `map` and `for` take it for the end",
-    )
-    with refuses(RuntimeError, "key", cause=swallowed, hint="`next` raises it: catch it"):
-        results[:] = map(keeping(lesson, module).run, [1])
 
 
 def test_another_graph_runs_with_the_attributes_of_the_module(lesson):
@@ -192,7 +195,9 @@ def test_a_model_returns_what_it_returns_when_called(lesson, name):
 # --- step 5: Transformer --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["EveryOpcode", "KeywordArguments", "Buffers", "ResNet18"])
+@pytest.mark.parametrize(
+    "name", ["EveryOpcode", "KeywordArguments", "NestedContainers", "Buffers", "ResNet18"]
+)
 def test_an_unchanged_graph_is_recorded_as_torch_records_it(lesson, name):
     run = run_of(BUILD[name]())
     ours, theirs = (each.Transformer(run.module).transform() for each in (lesson, fx))
@@ -241,6 +246,7 @@ def test_a_subclass_rewrites_the_graph(lesson):
     names = [node.name for node in transformed.graph.nodes]
     equal(names, ["x", "linear", "weight", "mul", "tanh", "mul_1", "sum_1", "output"])
     same_numbers(transformed(x), torch.tanh(module.linear(x) * module.weight).mul(2).sum(dim=-1))
+    holds(transformed.weight is module.weight, "the same parameter, not a copy")
 
 
 # --- step 6: ShapeProp ----------------------------------------------------------------------------
@@ -249,6 +255,13 @@ def test_a_subclass_rewrites_the_graph(lesson):
 @pytest.mark.parametrize("name", SMALL)
 def test_a_model_has_the_shapes_that_torch_says(lesson, name):
     same_shapes(lesson, BUILD[name])
+
+
+def test_a_later_run_replaces_the_shapes_of_an_earlier_one(lesson):
+    module = traced(lambda x: x.neg())
+    for size in (2, 3):
+        lesson.ShapeProp(module).propagate(torch.ones(size))
+    equal(node_of(module, "neg").meta["tensor_meta"].shape, torch.Size([3]))
 
 
 # --- step 7: profile ------------------------------------------------------------------------------

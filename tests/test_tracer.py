@@ -424,6 +424,7 @@ def test_a_second_trace_takes_nothing_from_the_first(lesson):
 
     tracer, model = lesson.Tracer(), Block(2, 2)
     first, second = tracer.trace(model), tracer.trace(model)
+    holds(second is not first, "a new graph for each trace")
     missing = (lambda graph: len(graph.nodes) == 3, "`bias` is a proxy of the first trace's graph")
     same_graph(second, first, cause=missing, hint="a new dict for the proxies of each trace")
     tracer.trace(lambda x: x)

@@ -136,9 +136,9 @@ def deep() -> nn.Module:
 
 
 def picks(result: type, index: object) -> Parent:
-    """A model that picks something from the tuple or the dict that its child returns."""
-    results = {tuple: lambda x: (x, x + 1), dict: lambda x: {"plus": x + 1}}
-    return Parent(Runs(results[result]), lambda child, x: child(x)[index])
+    """A model that picks something from the container that its child returns."""
+    make = (lambda x: {"plus": x + 1}) if result is dict else lambda x: result((x, x + 1))
+    return Parent(Runs(make), lambda child, x: child(x)[index])
 
 
 def batch_norm(training: bool, **options: object) -> tuple[nn.Module, GraphModule]:
