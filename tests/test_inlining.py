@@ -72,6 +72,15 @@ def test_users_that_index_a_known_result_are_replaced_with_the_element(lesson):
     equal(exp.args, (x,), hint="a key of a dict is an index, too")
 
 
+@pytest.mark.parametrize("index", [-1, slice(1, None), 2], ids=str)
+def test_an_index_is_known_if_the_result_has_it(lesson, index):
+    graph = symbolic_trace(lambda x: torch.exp(torch.sort(x)[index])).graph
+    x, sort, item, exp, _ = graph.nodes
+    lesson.replace(sort, [x, 0])
+    left = [x, item, exp] if index == 2 else [x, exp]
+    equal([*graph.nodes][:-1], left, hint="ask the result itself whether it has the index")
+
+
 # --- step 2: the recorder -------------------------------------------------------------------------
 
 

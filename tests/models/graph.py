@@ -87,7 +87,7 @@ def outcome(edit: Callable[[Any], Any], graph: Any) -> str:
 
 CANDIDATES = {
     "twice": ["x", "x", "x"],
-    "numbered": ["x_1", "x", "x", "x_1", "x_2", "x", "x_1_1"],
+    "numbered": ["x_1", "x", "x", "x_1", "x_2", "x", "y_1_1", "y_1_1"],
     "illegal": ["layer1.0.conv1", "a--b", "1x", "é"],
     "reserved": ["list", "for", "torch", "list_1", "list", "inf", "nan", "device"],
     "underscores": ["_", "_", "__", "_1", "_1", "a_", "a_"],
