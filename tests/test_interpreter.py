@@ -77,7 +77,7 @@ def test_a_placeholder_is_the_next_argument_or_its_default(lesson):
 def test_an_argument_that_is_missing_and_has_no_default_is_named(lesson):
     interpreter = keeping(lesson, small())
     interpreter.args_iter = iter(())
-    end = (True, "`map` and `for` take a `StopIteration` that comes out of `run` for the end")
+    end = (True, "a `StopIteration` comes out of `run`: `map` and `for` take it for the end")
     with (
         noting(cause=end, hint="`next` raises it: catch it", on=(StopIteration,)),
         refuses(RuntimeError, "key"),
