@@ -110,7 +110,7 @@ def test_each_tensor_of_a_list_has_its_own_node(lesson):
         result = recorder.bind(parts, recorder.graph.placeholder("x"))
     holds(result is parts, "`bind` to return the result itself", got=result)
     _, *items = recorder.graph.nodes
-    cause = (is_value([]), "an operator such as `split` returns a list, not a tuple")
+    cause = (is_value([]), "no item has a node: `split` returns a list, other operators a tuple")
     equal([node.name for node in items], ["getitem", "getitem_1"], cause=cause)
     equal(["val" in node.meta for node in items], [True, True], hint="`bind` each item to its node")
 
