@@ -244,12 +244,13 @@ def stitch_graph(
     """Unlike the core's: the code of the submodules isn't generated again.
 
     When a ``GraphModule`` generates its code, the graph modules inside generate theirs again. So
-    plain modules replace the submodules until the outer code exists. A submodule stays if the
+    an empty module replaces the submodules until the outer code exists. A submodule stays if the
     outer graph reads an attribute of that name, such as the ``weight`` of the model's ``submod_0``.
     """
+    empty = torch.nn.Module()
     shared = {str(node.target).partition(".")[0] for node in m.graph.find_nodes(op="get_attr")}
     stand_ins: dict[core.Partition, torch.nn.Module] = {
-        partition: submodule if partition.submod_name in shared else torch.nn.Module()
+        partition: submodule if partition.submod_name in shared else empty
         for partition, submodule in submodules.items()
     }
     split = core.stitch_graph(m, stand_ins, keep_original_order, keep_original_node_name)
