@@ -238,14 +238,14 @@ class Outliner:
         nodes, and note it in ``environment``.
 
         >>> import torch
-        >>> model = nn.Sequential(nn.Linear(2, 2))
+        >>> model = nn.Sequential(nn.Linear(2, 2, bias=False))
         >>> outliner = Outliner(flat_of(torch.export.export(model, (torch.ones(1, 2),))))
         >>> (call,) = outliner.calls_at(1)
         >>> find_borders(call)
         >>> graph = build_graph(call)
         >>> outliner.read_state(call)
-        >>> [(node.op, node.target) for node in call.graph.nodes][:3]
-        [('placeholder', 'input_1'), ('get_attr', 'weight'), ('get_attr', 'bias')]
+        >>> [(node.op, node.target) for node in call.graph.nodes][:2]
+        [('placeholder', 'input_1'), ('get_attr', 'weight')]
         """
         for value in [each for each in call.inputs if each.op == "get_attr"]:
             names = self.names.get(str(value.target), ())

@@ -122,7 +122,7 @@ def orders_outputs_by_their_use(lesson):
         call.outputs = dict.fromkeys(value for value in used if value in own)
 
 
-@wrong("test_a_module_reads_all_state_below_it", says="a value that a child owns was passed in")
+@wrong("test_a_module_reads_all_state_below_it", says="a child's parameter was passed in")
 def reads_only_what_is_registered_on_the_module_itself(lesson):
     """Leaves the parameters of children to the children."""
 

@@ -201,8 +201,8 @@ def shown(calls: list) -> list[tuple[str, list[str]]]:
 
 
 def shown_state(call) -> list[str]:
-    """What a call reads from its module."""
-    return [node.target for node in call.graph.find_nodes(op="get_attr")]
+    """What a call reads from its module, sorted."""
+    return sorted(node.target for node in call.graph.find_nodes(op="get_attr"))
 
 
 def interrupted_program(make) -> ExportedProgram:
