@@ -115,7 +115,7 @@ def inputs_that_were_replaced_are_used(lesson):
         return matches
 
 
-@wrong("test_a_pattern_is_replaced", says="in the order of the pattern's placeholders")
+@wrong("test_a_pattern_is_replaced", says="each input of the replacement gets")
 def inputs_are_passed_in_the_order_of_nodes_map(lesson):
     """Takes the placeholders from ``nodes_map``, where they are in the order of the match."""
 
@@ -146,7 +146,7 @@ def the_copy_is_inserted_where_the_match_begins(lesson):
             node.graph.erase_node(node)
 
 
-@wrong("test_a_diamond_is_erased_whole", says="nodes of the match are still there")
+@wrong("test_a_diamond_is_erased_whole", says="calls of the pattern are still there")
 def only_the_anchor_is_erased(lesson):
     """Leaves the nodes that the anchor was computed from."""
     nodes_inside = lesson.nodes_inside

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
-from tests.suite import equal, holds, same_numbers
+from tests.suite import equal, holds, noting, same_numbers
 from tests.suite.engine import graph_module, new_graph, symbolic_trace
 from tests.zoo import Model
 
@@ -37,19 +39,32 @@ def twice(new):
 # --- graphs ---------------------------------------------------------------------------------------
 
 
-def matched(lesson: Any, pattern: Callable, function: Callable) -> list[str] | None:
+NOTHING = "nothing"  # what an input matches that isn't in the `nodes_map`
+
+
+def skip_on_torch(lesson: Any, reason: str) -> None:
+    """Skip the test where torch's own code is judged."""
+    if lesson.fuse.__module__.startswith("torch."):
+        pytest.skip(reason)
+
+
+def matched(
+    lesson: Any, pattern: Any, function: Any, trace: Callable | None = None
+) -> list[str] | None:
     """Return what the pattern's inputs match, from its anchor and the function's result on."""
-    graphs = [symbolic_trace(each).graph for each in (pattern, function)]
+    graphs = [(trace or symbolic_trace)(each).graph for each in (pattern, function)]
     anchor, result = (graph.output_node().args[0] for graph in graphs)
     nodes_map: dict[Node, Any] = {}
     if not lesson.Matcher().match_node(anchor, result, nodes_map):
         return None
-    return [str(nodes_map.get(each)) for each in graphs[0].find_nodes(op="placeholder")]
+    return [str(nodes_map.get(each, NOTHING)) for each in graphs[0].find_nodes(op="placeholder")]
 
 
 def places(lesson: Any, pattern: Any, function: Callable) -> list[str]:
     """The names of the nodes at which the pattern is found in the function's graph."""
     found = lesson.match(pattern, symbolic_trace(function).graph)
+    of_graph = [each.anchor for each in found if each.anchor in each.nodes_map.values()]
+    equal(of_graph, [], cause=(bool, "the `anchor` is a node of the graph, not of the pattern"))
     return [str(each.nodes_map[each.anchor]) for each in found]
 
 
@@ -78,15 +93,22 @@ def becomes(
     replacement: Any,
     expected: Callable,
     *,
-    hint: str = "pass the inputs in the order of the pattern's placeholders; recompile the module",
+    hint: str = "",
 ) -> None:
     """Fail unless the replacement turns one function into the other: calls and numbers."""
     gm = replaced(lesson, function, pattern, replacement)
-    left = (lambda got: len(got) > len(wanted), "nodes of the match are still there")
-    wanted = sorted(calls(symbolic_trace(expected).graph))
+    old, wanted = (sorted(calls(symbolic_trace(each).graph)) for each in (pattern, expected))
+    is_left = lambda got: (Counter(got) - Counter(wanted)) & Counter(old)
+    left = (is_left, "calls of the pattern are still there")
     equal(sorted(calls(gm.graph)), wanted, cause=left, hint=hint)
     inputs = [torch.rand(3, 3) for _ in gm.graph.find_nodes(op="placeholder")]
-    same_numbers(gm(*inputs), expected(*inputs), hint=hint)
+    same_numbers(gm(*inputs), expected(*inputs), cause=stale(gm), hint=hint)
+
+
+def stale(gm: GraphModule) -> tuple[Callable[[Any], bool], str]:
+    """A cause: the code of a module isn't that of its graph."""
+    is_stale = lambda got: type(gm)(gm, gm.graph).code != gm.code
+    return is_stale, "the module has the code of the old graph: recompile it"
 
 
 # --- models to fuse -------------------------------------------------------------------------------
@@ -127,12 +149,25 @@ def relative_error(actual: Tensor, expected: Tensor) -> float:
 
 def fused_right(lesson: Any, model: nn.Module, x: Tensor, nodes: int | None = None) -> GraphModule:
     """Fail unless the fused model returns the same numbers, and has this many nodes."""
-    fused = lesson.fuse(model)
+    unasked = (lambda error: "running_mean" in str(error), "a norm without statistics was fused")
+    with noting(cause=unasked, hint="ask `can_fuse`", on=(AssertionError,)):
+        fused = lesson.fuse(model)
     with torch.no_grad():
         error = relative_error(fused(x), model(x))
-    holds(error <= 1e-5, "the numbers of the eager model", got=f"relative error {error}")
+    norms = [each for each in fused.modules() if isinstance(each, nn.BatchNorm2d)]
+    convs = [name for name, each in fused.named_modules() if isinstance(each, nn.Conv2d)]
+    is_old = lambda name: torch.equal(*(each.get_submodule(name).weight for each in (model, fused)))
+    causes = [
+        stale(fused),
+        (
+            nodes is not None and len(fused.graph.nodes) < nodes,
+            "a pair was fused that must be left alone",
+        ),
+        (lambda _: not norms and any(map(is_old, convs)), "a convolution has its old weight"),
+    ]
+    got = f"relative error {error}"
+    holds(error <= 1e-5, "the numbers of the eager model", got=got, cause=causes)
     if nodes is not None:
-        norms = [each for each in fused.modules() if isinstance(each, nn.BatchNorm2d)]
         left = (lambda got: norms and got > nodes, "a batch norm was not fused")
         equal(len(fused.graph.nodes), nodes, cause=left)
     return fused
