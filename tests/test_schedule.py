@@ -137,7 +137,6 @@ def test_a_worker_may_run_several_stages(lesson):
             [("0F0", 0), ("2F0", 2), ("2B0", 6), ("0B0", 10)],
             [("1F0", 1), ("3F0", 3), ("3B0", 4), ("1B0", 8)],
         ],
-        cause=(lambda got: got[0][2][1] < 6, words),
     )
 
 
@@ -156,9 +155,19 @@ def test_a_deadlock_names_each_action_and_what_it_waits_for(lesson, texts, pairs
         RuntimeError,
         *(f"{user} waits for {needed}" for user, needed in pairs),
         cause="a timeline was returned, though an action waits forever",
-        hint="they wait in a circle, or for an action that is in no order",
+        hint="each pair is what is needed, and the action that waits for it",
     ):
         lesson.simulate(orders_of(lesson, *texts))
+
+
+def test_a_deadlock_names_only_the_waits_of_its_circle(lesson):
+    orders = orders_of(lesson, "F0 B0 F1 B1", "F0 F1 B0 B1")
+    with refuses(RuntimeError, "wait", cause="a timeline was returned"):
+        try:
+            lesson.simulate(orders)
+        except RuntimeError as error:
+            equal(str(error).count("waits for"), 4, hint="the circle is `error.args[1]`")
+            raise
 
 
 def test_alive_counts_the_micro_batches_that_a_worker_holds_at_once(lesson):
@@ -175,6 +184,8 @@ def test_alive_counts_the_micro_batches_that_a_worker_holds_at_once(lesson):
             "the worker holds a micro-batch once in each of two stages",
         ),
     )
+    hint = "count after each action; a worker without any holds none"
+    equal(lesson.alive(orders_of(lesson, "", "F0 F1")), [0, 2], hint=hint)
 
 
 # --- Step 3: the stages
@@ -195,6 +206,7 @@ def cut_by(**numbers: int):
 def test_a_stage_knows_what_crosses_its_borders_and_computes_its_part(lesson):
     gm = symbolic_trace(chain)
     first, second = lesson.stages_of(gm, cut_by(add=0, relu=0, mul=1, tanh=1))
+    equal(type(first), lesson.Stage, hint="`assign_nodes` takes the class of the partitions")
     equal(
         [names(each) for each in (first.inputs, first.outputs, second.inputs, second.outputs)],
         [["x"], ["relu"], ["relu", "y"], ["tanh"]],
@@ -213,9 +225,9 @@ def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
         [(0, ["relu"]), (1, ["add", "mul"])],
         cause=(
             is_value([(0, ["add", "mul"]), (1, ["relu"])]),
-            "they aren't sorted by what they need",
+            "they aren't sorted, or were before the inputs of each were known",
         ),
-        hint="`order_partitions`, then `enumerate`",
+        hint="`collect_crossings`, `order_partitions`, then `enumerate`",
     )
 
 
@@ -302,14 +314,22 @@ def test_the_stage_of_the_loss_has_the_losses(lesson):
     missed = lambda error: error.args[0] is stages[0].loss
     cause = (missed, "here the last stage doesn't make the loss: look whether `loss` was made")
     with noting(cause=cause, on=(KeyError,)):
-        run(stages, lesson.gpipe(3, 4))
+        stages[0].forward(0)
+        stages[1].forward(0)
     losses = [engine.losses for engine in stages]
-    equal([len(each) for each in losses], [0, 4, 0])
+    equal([len(each) for each in losses], [0, 1, 0], hint="`forward` appends the loss")
+    (loss,) = losses[1]
     holds(
-        all(isinstance(loss, torch.Tensor) and not loss.requires_grad for loss in losses[1]),
-        "tensors without history",
-        got=losses[1],
-        hint="a loss with history keeps all activations alive: `detach` it",
+        isinstance(loss, torch.Tensor) and not loss.requires_grad and not loss.dim(),
+        "a tensor without dimensions and without history",
+        got=loss,
+        cause=[
+            (isinstance(loss, float), "a number of Python: keep the tensor, detached"),
+            (
+                lambda got: isinstance(got, torch.Tensor) and got.requires_grad,
+                "a loss with history keeps all activations alive: `detach` it",
+            ),
+        ],
     )
 
 
@@ -392,6 +412,9 @@ def test_a_tensor_arrives_as_if_it_came_from_another_machine(lesson):
     )
     holds(not arrived["plain"][0].requires_grad, "no gradient for a tensor that needs none")
     equal(arrived["made"].stride(), made.stride(), hint="a later `view` may need the strides")
+    for sent in (None, (7, torch.ones(1)), [None, torch.ones(1)]):
+        box.send(key, sent)
+        equal(outcome(started(box.receive, key)), sent, hint="a value is of any kind, even None")
 
 
 def started(function, *arguments) -> Future:
@@ -566,6 +589,18 @@ def test_if_a_worker_fails_all_end_and_its_error_is_raised(lesson):
         "a worker still runs: wait for all, also after an error",
     )
     equal(ended, [True, True], cause=still_runs)
+
+
+def test_the_error_of_a_worker_that_fails_last_is_raised(lesson):
+    def fails():
+        time.sleep(0.05)
+        raise ArithmeticError("bad numbers")
+
+    ends = lambda: None
+    lost = "its error is lost: look at the result of each worker"
+    for _ in range(4):
+        with refuses(ArithmeticError, cause=lost):
+            lesson.run_threads(*workers(lesson, *[ends] * 7, fails), lesson.Mailbox())
 
 
 def test_a_worker_that_finds_the_mailbox_closed_has_failed(lesson):
