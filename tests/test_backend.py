@@ -89,6 +89,7 @@ FIT = {
     "last_dimension": lambda x: x.sum(-1, keepdim=True),
     "string": gelu_tanh,
     "None": lambda x: x.clamp(max=3),
+    "no dimension": lambda x: x * torch.tensor(2.0),
 }
 
 
@@ -138,7 +139,9 @@ def test_a_node_of_torch_fits_too(lesson):
 
 
 def test_a_node_that_does_not_fit_has_no_loop(lesson):
-    equal(lesson.loop_shape(call(lesson, lambda x: x.mm(x), torch.ones(3, 3)), {}), None)
+    node = call(lesson, lambda x: x.mm(x), torch.ones(3, 3))
+    loops = dict.fromkeys(node.all_input_nodes, lesson.Loop(0, 0, None))
+    equal(lesson.loop_shape(node, loops), None)
 
 
 def test_a_reduction_runs_over_the_shape_of_its_input(lesson):
@@ -216,11 +219,12 @@ def test_an_input_adds_to_the_level_only_if_its_own_loop_is_another(lesson):
 
 
 def test_a_barrier_begins_an_epoch(lesson):
-    graph = flat(lesson, lambda x, y: (a := x.neg(), y.add_(1), a.exp()), *inputs(3)).graph
+    function = lambda x, y: (a := x.neg(), y.add_(1), a.exp(), y.mul_(2), a.abs())
+    graph = flat(lesson, function, *inputs(3)).graph
     loops = {node.name: loop for node, loop in lesson.loops_of(graph).items()}
-    equal(loops["neg"].epoch, 0)
-    words = "`y.add_(1)` is a barrier for all nodes after it: count it"
-    equal(loops["exp"].epoch > 0, True, hint=words)
+    first, second, third = (loops[name].epoch for name in ("neg", "exp", "abs_1"))
+    words = "each write to `y` is a barrier for all nodes after it: count them"
+    equal((first, second > first, third > second), (0, True, True), hint=words)
     equal(loops["exp"].level, 1, hint="a level is for another shape, and an epoch for a barrier")
 
 
@@ -251,6 +255,11 @@ STAYS = {
         lambda x, y: ((a := x.exp()).mm(x).relu() + a, a.neg()),
         inputs(3, 3),
         "exp",
+    ),
+    "its users have several levels": (
+        lambda x, y: (b := (a := x.relu()) + (n := y.exp()).mm(n), a * b.mm(b)),
+        inputs(3, 3),
+        "relu",
     ),
     "the graph returns it": (lambda x, y: (a := x.exp(), y.neg().mm(y) + a), inputs(3, 3), "exp"),
     "it runs over (4, 1), and its user over (4, 3)": (
@@ -311,8 +320,13 @@ def test_the_shape_of_a_kernel_is_that_of_its_loop(lesson):
 
 def test_a_single_node_is_a_partition_that_is_not_fused(lesson):
     module = flat(lesson, lambda x: torch.relu(x).mm(x).mm(x).tanh(), torch.ones(3, 3))
-    found = [(operators(each), each.is_fused) for each in lesson.kernels(module)]
-    equal(found, [(["relu"], False), (["mm"], False), (["mm"], False), (["tanh"], False)])
+    found = [(operators(each), each.is_fused, each.shape) for each in lesson.kernels(module)]
+    single = [("relu", (3, 3)), ("mm", ()), ("mm", ()), ("tanh", (3, 3))]
+    cause = (
+        lambda got: got[1:2] == [(["mm", "mm"], False, ())],
+        "both `mm` are in one partition: a node without a loop is one of its own",
+    )
+    equal(found, [([name], False, shape) for name, shape in single], cause=cause)
 
 
 def test_a_kernel_knows_what_enters_and_what_leaves(lesson):
@@ -426,8 +440,9 @@ def test_a_value_from_before_a_write_is_computed_before_it(lesson):
             [["mean", "neg", "mean_1"], ["sub", "sub_1"]],
         ),
         (lambda x, y: x.neg() + y.amin(-1, keepdim=True), [["neg", "add"]]),
+        (lambda x, y: (x - y.amin(-1, keepdim=True)).exp(), [["sub", "exp"]]),
     ],
-    ids=["two_results", "kept_for_long", "two_means", "row_from_outside"],
+    ids=["two_results", "kept_for_long", "two_means", "row_from_outside", "nothing_besides"],
 )
 def test_a_node_that_uses_a_row_waits_for_the_next_pass(lesson, function, expected):
     kernel = only_kernel(lesson, function, *inputs(4, 3))
@@ -476,6 +491,14 @@ def test_an_input_is_read_at_its_place(lesson, shape, expected):
     writer, nodes = writer_of(lesson, lambda x, y: x.neg() + y, *args)
     _, y = writer.kernel.inputs
     equal(writer.operand(nodes["add"], y), f"p_{y.name}{expected}")
+
+
+def test_a_value_that_another_partition_made_is_an_input(lesson):
+    module = flat(lesson, lambda x: x.mm(x).relu() + 1, torch.ones(3, 3))
+    kernel = lesson.kernels(module)[-1]
+    relu, (mm,) = kernel.nodes[0], kernel.inputs
+    found = lesson.CWriter(kernel).operand(relu, mm)
+    equal(found, f"p_{mm.name}[i * columns + j]", hint="what isn't in `phase` comes from outside")
 
 
 def test_a_reduction_reads_an_input_at_its_place_in_the_loop(lesson):
@@ -575,7 +598,8 @@ def test_each_kernel_is_one_call_and_computes_what_eager_does(lesson, function):
     args = inputs(6, 6)
     module, expected = lowered(lesson, function, *args), function(*args)
     calls = [node.name for node in module.graph.nodes if node.op.startswith("call")]
-    equal(calls, CALLED[function])
+    words = "the `__name__` of the function that `launcher` returns names its calls"
+    equal(calls, CALLED[function], cause=(lambda got: "kernel" not in got, words))
     with noting(
         cause=[
             (lambda error: "data pointer" in str(error), "an output is fake: it has no data"),
@@ -705,6 +729,13 @@ def test_random_numbers_are_drawn_in_the_order_of_eager(lesson):
     expected = function(torch.ones(3))
     torch.manual_seed(1)
     same_numbers(module(torch.ones(3)), expected)
+
+
+@needs_compiler
+def test_inputs_may_have_several_shapes(lesson):
+    args = torch.ones(4, 3), torch.ones(3)
+    add = lambda x, row: (x + row).relu()
+    same_numbers(lowered(lesson, add, *args)(*args), add(*args))
 
 
 @needs_compiler

@@ -137,6 +137,7 @@ def test_a_worker_may_run_several_stages(lesson):
             [("0F0", 0), ("2F0", 2), ("2B0", 6), ("0B0", 10)],
             [("1F0", 1), ("3F0", 3), ("3B0", 4), ("1B0", 8)],
         ],
+        cause=(lambda got: [at for _, at in got[0]] == [0, 2, 3, 8], words),
     )
 
 
