@@ -323,7 +323,7 @@ def test_a_single_node_is_a_partition_that_is_not_fused(lesson):
     found = [(operators(each), each.is_fused, each.shape) for each in lesson.kernels(module)]
     single = [("relu", (3, 3)), ("mm", ()), ("mm", ()), ("tanh", (3, 3))]
     cause = (
-        lambda got: got[1:2] == [(["mm", "mm"], False, ())],
+        lambda got: got[1][0] == ["mm", "mm"],
         "both `mm` are in one partition: a node without a loop is one of its own",
     )
     equal(found, [([name], False, shape) for name, shape in single], cause=cause)

@@ -11,6 +11,7 @@ from types import FunctionType, SimpleNamespace
 import pytest
 import torch
 from torch import fx, nn
+from torch.fx.immutable_collections import immutable_list as fx_list
 from torch.nn import functional as F
 
 from tests import zoo
@@ -20,6 +21,7 @@ from tests.models.code import (
     call,
     freed_early,
     nested,
+    one_node,
     runnable,
     same_code,
     same_statements,
@@ -40,7 +42,11 @@ from tests.suite.versions import that_run
     ],
 )
 def test_a_path_is_written_as_python_reads_it(lesson, path, expression):
-    equal(lesson.attribute("self", path), expression, hint="`self.0` isn't Python")
+    cause = (
+        lambda got: "getattr" in expression and "getattr" not in got,
+        "a part that isn't an identifier can't follow a dot",
+    )
+    equal(lesson.attribute("self", path), expression, cause=cause)
 
 
 def test_an_object_of_torch_is_written_as_its_path(lesson):
@@ -58,10 +64,26 @@ def test_an_object_of_torch_is_written_as_its_path(lesson):
 def test_any_other_object_becomes_a_global(lesson, value):
     writer = lesson.CodeWriter(fx.Graph())
     name = writer.reference(value)
-    holds(name.isidentifier(), "a name that Python takes, without `<`", got=name)
+    cause = [
+        (lambda name: "<" in name, "`<lambda>` isn't a name that Python takes"),
+        (lambda name: "." in name, "no path from torch leads to this object"),
+    ]
+    holds(name.isidentifier(), "the name of a global", got=name, cause=cause)
     holds(writer.globals.get(name) is value, f"`globals` has the object under {name!r}")
     cause = (lambda got: got != name, "it got a second global")
     equal(writer.reference(value), name, cause=cause, hint="look in `globals`")
+
+
+def test_a_global_has_its_path_or_the_path_of_its_type_as_its_name(lesson):
+    writer = lesson.CodeWriter(fx.Graph())
+    names = [writer.reference(math.sqrt), writer.reference(torch.ones(2))]
+    equal(names, ["math_sqrt", "torch_Tensor"])
+
+
+def test_an_operator_of_the_dispatcher_is_found_by_its_reference(lesson):
+    writer, relu = lesson.CodeWriter(fx.Graph()), torch.ops.aten.relu.default
+    text = writer.reference(relu)
+    holds(eval(text, {"torch": torch, **writer.globals}) is relu, "this operator", got=text)
 
 
 @pytest.mark.parametrize("module", ["torch", "torchlike"])
@@ -107,6 +129,9 @@ VALUES = zoo.PLAIN | {"nan": math.nan, "minus_infinity": -math.inf, "bytes": b"t
 VALUES |= {"one": (1,), "none": (), "function": len, "sqrt": math.sqrt, "type": int, "minus": -1}
 VALUES |= {"nested": {"a": [{"b": (1,)}]}, "inside": [(zoo.Colour.RED, [len])]}
 VALUES |= {"size": torch.Size([2, 4]), "pair": zoo.Pair(1, len), "tensor": torch.tensor(2.0)}
+VALUES |= {"quotes": 'say "a"\n', "callable": nn.Identity(), "list of a node": fx_list([len])}
+VALUES |= {"parameter": nn.Parameter(torch.tensor(2.0))}
+KINDS = {torch.Size: tuple, fx_list: list}
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
@@ -115,7 +140,8 @@ def test_an_argument_is_an_expression_for_the_value(lesson, value):
     text = writer.argument(value)
     again = eval(text, dict(writer.globals))
     holds(again == value or value != value, f"{text} is the value again", got=again)
-    equal(type(again), tuple if isinstance(value, torch.Size) else type(value))
+    kind = KINDS.get(type(value), type(value))
+    holds(isinstance(again, kind), f"a {kind.__name__}", got=type(again))
 
 
 def test_a_node_is_written_as_its_name_wherever_it_is(lesson):
@@ -160,6 +186,10 @@ def test_an_unused_value_is_freed_by_its_own_node(lesson):
     _, negative, sine, *_ = graph.nodes
     hint = "a value that no node takes is freed by its own node, after that node's inputs"
     equal(lesson.last_uses(graph)[sine], [negative, sine], hint=hint)
+    graph = traced(lambda x, y: x)
+    x, y, output = graph.nodes
+    freed = lesson.last_uses(graph)
+    equal([freed[y], freed[output]], [[y], [x, output]], hint="a node of any opcode")
 
 
 # --- step 4: lines --------------------------------------------------------------------------------
@@ -171,6 +201,7 @@ CALLS = {
 CALLS |= {
     "reflected": call(operator.sub, 2, "x"),
     "index": call(operator.getitem, "x", (slice(None, 2), None, "y")),
+    "key": call(operator.getitem, "x", "key"),
     "neg": call(operator.neg, "x"),
     "invert": call(operator.invert, "x"),
     "default": call(getattr, "x", "shape", None),
@@ -180,6 +211,9 @@ CALLS |= {
     "global": call(math.sqrt, "x"),
     "method": traced(lambda x: x.relu()),
     "method with arguments": traced(lambda x: x.sum(0, keepdim=True)),
+    "method of a text": one_node("call_method", "join", ", ", "x"),
+    "module": one_node("call_module", "layers.0.mlp", input="x"),
+    "attribute": one_node("get_attr", "layers.0.weight"),
 }
 
 
@@ -188,12 +222,23 @@ def test_a_call_is_written_as_torch_writes_it(lesson, graph):
     same_statements(lesson.python_code(graph)[0], graph)
 
 
+def test_the_lines_of_a_function_are_indented(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_function(math.sqrt, (4,)))
+    source, names = lesson.python_code(graph)
+    lines = ["def forward(self):", "    sqrt = math_sqrt(4)", "    return sqrt"]
+    equal(source.strip().split("\n"), lines, hint="four spaces, and no blank lines inside")
+    holds(names.get("math_sqrt") is math.sqrt, "the global that the code uses", got=names)
+    source = lesson.python_code(traced(lambda x: x + 1))[0].strip()
+    equal(source.count("\n"), 2, hint="a placeholder without a statement adds no line")
+
+
 def test_modules_and_parameters_are_found_below_self(lesson):
     _, graph = nested()
     same_statements(lesson.python_code(graph)[0].replace("'torch.Tensor'", "_torch_Tensor_"), graph)
 
 
-def annotated(x: torch.Tensor, *rest, input: int = 0, flags=(1, None)) -> torch.Tensor:
+def annotated(x: torch.Tensor, *rest, input: int = 0, flags=(1, None), last=None):
     return x * input + rest[0], flags
 
 
@@ -203,7 +248,7 @@ annotated.__annotations__ = {"x": torch.Tensor, "input": int, "return": torch.Te
 def test_placeholders_are_parameters_with_annotations_and_defaults(lesson):
     graph = traced(annotated)
     same_statements(lesson.python_code(graph)[0], graph)
-    equal(runnable(lesson, graph)(3, 2, (1, None), 5), (11, (1, None)))
+    equal(runnable(lesson, graph)(3, 2, (1, None), None, 5), (11, (1, None)))
 
 
 def test_a_parameter_named_like_a_global_hides_it_no_longer_than_its_line(lesson):
@@ -225,8 +270,14 @@ def test_the_annotation_of_a_call_is_kept(lesson):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x, y: x + y * y - x, lambda x, y: (x, y.sin()), unused, lambda x, input: x.sin()],
-    ids=["reused", "output", "unused", "unused parameter"],
+    [
+        lambda x, y: x + y * y - x,
+        lambda x, y: y + x,
+        lambda x, y: (x, y.sin()),
+        unused,
+        lambda x, input: x.sin(),
+    ],
+    ids=["reused", "in the order of use", "output", "unused", "unused parameter"],
 )
 def test_values_are_freed_after_their_last_use(lesson, function):
     graph = traced(function)
@@ -290,6 +341,15 @@ def test_each_module_has_its_own_code_name_and_meta(lesson):
     same_numbers((first(x), second(x)), (x.sin(), x.cos()), cause=shared)
     equal((type(first).__name__, type(second).__name__), ("Sine", "GraphModule"))
     equal(second.meta, {}, cause=(is_value({"note": 1}), "both modules have the same dict"))
+    class_of_its_own = type("Own", (lesson.GraphModule,), {})
+    own = class_of_its_own(nn.Module(), traced(lambda x: x))
+    holds(isinstance(own, class_of_its_own), "a module of the subclass", got=type(own).__mro__)
+
+
+def test_equal_code_may_have_other_globals(lesson):
+    one, two = (call(function, "x") for function in (lambda x: x + 1, lambda x: x + 2))
+    first, second = (lesson.GraphModule(nn.Module(), graph) for graph in (one, two))
+    equal((first(0, None), second(0, None)), (1, 2), hint="run the code with its own globals")
 
 
 def test_an_attribute_may_be_none(lesson):
@@ -308,7 +368,7 @@ OTHERS = {"tensor": torch.ones(2), "module": nn.Identity(), "number": 3}
 @pytest.mark.parametrize("before", OTHERS.values(), ids=OTHERS)
 def test_an_object_at_a_path_is_replaced(lesson, before, value):
     module = nn.Module()
-    lesson.install(module, "block.x", before)
+    lesson.install(module, "block.x", copy.copy(before))
     lesson.install(module, "block.x", value)
     holds(module.block.x is value, "the second object", got=module.block.x)
 
@@ -324,6 +384,8 @@ def test_recompile_follows_an_edit_of_the_graph_and_returns_the_code(lesson):
     equal(generated.src, module.code)
     names = [name for name in generated.globals if name in ("forward", "__builtins__")]
     equal(names, [], cause=(bool(names), "the code was executed in `globals` itself: take a copy"))
+    module.graph = traced(lambda x: x + 1)
+    same_numbers(module(x), x + 1, hint="another graph is compiled when it is assigned")
 
 
 def test_an_edit_of_a_deep_copy_leaves_the_original_as_it_was(lesson):
@@ -337,6 +399,7 @@ def test_an_edit_of_a_deep_copy_leaves_the_original_as_it_was(lesson):
     cause = (lambda got: got.equal(x.cos()), "it runs the copy's code: both have the same class")
     same_numbers(module(x), x.sin(), cause=cause)
     holds(twin.graph.owning_module is twin, "the copy's graph belongs to the copy")
+    holds(twin.graph is not module.graph, "a graph of its own for each")
 
 
 def test_a_deep_copy_computes_the_same_with_its_own_state(lesson):

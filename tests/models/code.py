@@ -37,6 +37,15 @@ def calling(path: str) -> fx.Graph:
     return graph
 
 
+def one_node(op: str, target: str, *args: Any, **kwargs: Any) -> fx.Graph:
+    """The graph of one node; among its arguments, ``"x"`` is the input."""
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    args, kwargs = fx.node.map_aggregate((args, kwargs), lambda each: x if each == "x" else each)
+    graph.output(graph.create_node(op, target, args, kwargs))
+    return graph
+
+
 def lines(code: str) -> list[str]:
     """The lines of generated code that aren't empty."""
     return [line.strip() for line in code.splitlines() if line.strip()]
