@@ -121,17 +121,23 @@ def adds_up_the_micro_batches(lesson):
 @wrong(
     "test_loss_and_gradients_are_those_of_one_process",
     says="a sent tensor may have no gradient",
-    never="two backwards",
+    never="an earlier `backward`",
 )
 def passes_missing_gradients_on(lesson):
     """Hands autograd every tensor, with or without a gradient."""
     backward_with(lesson, is_left=lambda pair: True)
 
 
-@wrong("test_loss_and_gradients_are_those_of_one_process", says="two backwards share a part")
+@wrong("test_loss_and_gradients_are_those_of_one_process", says="an earlier `backward` freed it")
 def starts_autograd_several_times(lesson):
     """Calls ``backward`` once per value, and the first call frees what the second needs."""
     backward_with(lesson, start=one_by_one)
+
+
+@wrong("test_autograd_starts_at_all_tensors_at_once", says="each gradient had its `backward`")
+def keeps_the_graph_for_the_next_value(lesson):
+    """Calls ``backward`` once per value, and keeps what the next one needs."""
+    backward_with(lesson, start=partial(one_by_one, retain_graph=True))
 
 
 # --- the workers
@@ -174,9 +180,16 @@ def asks_the_workers_in_turn(lesson):
 
 
 @right(core_only=True)
-def keeps_the_graph_for_the_next_value(lesson):
-    """Calls ``backward`` once per value, and keeps what the next one needs."""
-    backward_with(lesson, start=partial(one_by_one, retain_graph=True))
+def adds_up_the_gradients_of_a_tensor(lesson):
+    """Passes a tensor that went to two stages to autograd once."""
+
+    def start(pairs):
+        sums = {}
+        for root, given in pairs:
+            sums[root] = sums[root] + given if root in sums else given
+        at_once(sums.items())
+
+    backward_with(lesson, start=start)
 
 
 @right(core_only=True)

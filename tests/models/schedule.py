@@ -107,11 +107,12 @@ def row(model, x, mask):
 
 
 class Perplexity(Training):
-    """The second of three stages makes the loss, and sends it on; nothing uses what comes of it."""
+    """The second of three stages sends on its first value and the loss; the product is unused."""
 
     def forward(self, x, mask, target):
-        loss = cross_entropy(self.b(self.a(x)).relu(), target)
-        loss.detach().exp()
+        y = self.b(self.a(x)).relu()
+        loss = cross_entropy(y, target)
+        y * loss.detach()
         return loss
 
 
@@ -206,7 +207,8 @@ def same_gradients(
     """Fail unless the gradients are those of one process; name the first one that isn't."""
     zeros = lambda _: any(not actual[name].any() for name in actual.keys() - expected.keys())
     words = "zeros are sent or passed on where there is no gradient: a parameter gets some, too"
-    equal(sorted(actual), sorted(expected), cause=(zeros, words))
+    nothing = (lambda got: not got, "no parameter has a gradient: start autograd at the loss")
+    equal(sorted(actual), sorted(expected), cause=[nothing, (zeros, words)])
     for name in sorted(expected):
         difference = numeric_difference(actual[name], expected[name])
         wanted = f"the gradient of `{name}` that one process computes"
@@ -232,7 +234,13 @@ class Post:
             raise mismatch(
                 expected=Words(f"`receive` of a message that was sent: {message}"),
                 got=Words(f"{len(self.there)} other messages: {[*self.there][:3]}"),
-                cause="it was received before" if message in self.sent else "",
+                cause=[
+                    (message in self.sent, "it was received before"),
+                    (
+                        any(each == message._replace(user=each.user) for each in self.sent),
+                        "`user` is the stage that uses the value, also on the way back",
+                    ),
+                ],
                 hint="a value, or its gradients, is sent once per micro-batch and user",
             )
         return self.there.pop(message)
