@@ -254,8 +254,8 @@ class ExecOrderTracer:
         """Create a node, and record the parameters that it uses.
 
         If there are any (``parameters_used``), the current module's list gets one more
-        ``ParamUsageInfo``, of the current module and these parameters. ``param_forward_order`` gets
-        those that weren't used before.
+        ``ParamUsageInfo``, of the current module and these parameters. ``param_forward_order`` and
+        ``visited_params`` get those that weren't used before.
 
         Args:
             create_proxy: The tracer's method. Pass it all the other arguments, and return the proxy

@@ -113,14 +113,22 @@ def test_fsdp_is_told_once_for_each_module(lesson):
 
     class Unit(nn.Module):
         def set_modules_to_forward_prefetch(self, modules):
-            told.append((names[self], [names[module] for module in modules]))
+            told.append((names[self], modules))
 
     a, b, c, d = units = [Unit() for _ in range(4)]
     names = dict(zip(units, "abcd", strict=True))
     fetches = lesson.Fetch(a, c), lesson.Fetch(b, d), lesson.Fetch(a, b)
     lesson.apply_prefetch(iter(fetches))
     replaced = (lambda got: len(got) > 2, "a second call for the same module replaces the first")
-    equal(told, [("a", ["c", "b"]), ("b", ["d"])], cause=replaced)
+    holds(
+        told == [("a", [c, b]), ("b", [d])],
+        "[('a', [c, b]), ('b', [d])], each with a list",
+        got=[
+            (name, type(modules).__name__, [names[each] for each in modules])
+            for name, modules in told
+        ],
+        cause=replaced,
+    )
 
 
 # --- step 2: the `with` block ---------------------------------------------------------------------
@@ -136,6 +144,7 @@ def test_there_is_no_record_before_a_trace_and_a_new_one_for_each(lesson):
     hint = "make a new `ExecutionInfo` when `patch_tracer` begins"
     holds(isinstance(records[0], lesson.ExecutionInfo), "a record", got=records[0], hint=hint)
     holds(records[0] is not records[1], "a record of its own for each block", hint=hint)
+    holds(watcher.exec_info is records[1], "the record of the last block, after it, too")
 
 
 def methods(tracer: Tracer) -> tuple[object, object]:
@@ -158,7 +167,7 @@ def test_the_tracer_is_itself_again_after_a_failure(lesson):
         lesson.ExecOrderTracer().patch_tracer(tracer, Outer()),
     ):
         raise LookupError("on purpose")
-    equal(methods(tracer), before, hint="put the methods back in a `finally`")
+    equal(methods(tracer), before, hint="put both methods back, also after an error")
 
 
 def test_a_method_that_was_replaced_before_is_put_back(lesson):
@@ -197,7 +206,10 @@ def test_the_replaced_methods_get_the_original_first(lesson):
     hint = "`record_call(call_module, module, …)`, `record_node(create_proxy, kind, …)`"
     equal(calls, [(method, 4) for method in before], hint=hint)
     names = [name for name, _ in model.named_parameters()]
-    equal([*watcher.parameters], names, hint="`patch_tracer` sets `parameters`")
+    hint = "`patch_tracer` sets `parameters`: those of inner modules, too, and no buffers"
+    equal([*watcher.parameters], names, hint=hint)
+    with watcher.patch_tracer(tracer, nn.BatchNorm1d(2)):
+        equal([*watcher.parameters], ["weight", "bias"], hint=hint)
 
 
 def test_a_node_that_is_made_while_watched_has_its_proxy(lesson):
@@ -259,7 +271,7 @@ def test_each_call_is_noted_in_the_list_of_its_caller(lesson):
                 "inner.1 has no parameters, so its call isn't noted",
             ),
         ],
-        hint="a call uses the parameters of the modules inside the called module, too",
+        hint="note the call for the caller, make the module current, call it, and go back",
     )
 
 
@@ -267,8 +279,19 @@ def test_a_usage_has_a_module_and_its_parameters(lesson):
     watcher = lesson.ExecOrderTracer()
     watched(watcher, model := nn.Sequential(nn.Linear(2, 2)))
     (usage,) = watcher.exec_info.module_to_param_usage_infos[model]
+    holds(isinstance(usage.named_params, list), "a list", got=usage.named_params)
     got = usage.module, [name for name, _ in usage.named_params]
     equal(got, (model[0], ["weight", "bias"]), hint="a call has the names in the called module")
+
+
+def test_a_call_gets_its_arguments_and_uses_no_parameter_yet(lesson):
+    if not hasattr(lesson.ExecOrderTracer, "record_call"):
+        pytest.skip("torch's methods have other names")
+    watcher, layer = lesson.ExecOrderTracer(), nn.Linear(2, 2)
+    with watcher.patch_tracer(Tracer(), nn.Sequential(layer)):
+        got = watcher.record_call(lambda *how: how, layer, "forward", (1,), {"key": 2})
+    equal(got, (layer, "forward", (1,), {"key": 2}), hint="pass on what you got after `module`")
+    equal(watcher.exec_info.param_forward_order, [], hint="only a node uses parameters")
 
 
 def test_a_call_of_a_module_without_parameters_isnt_a_usage(lesson):
@@ -278,12 +301,15 @@ def test_a_call_of_a_module_without_parameters_isnt_a_usage(lesson):
 
 
 def test_after_a_failure_the_record_shows_where_it_happened(lesson):
-    branches = Model(lambda model, x: x if x.sum() > 0 else -x)
+    branches = Model(lambda model, x: x if x.sum() > 0 else -x, scale=parameter(4))
     watcher, model = lesson.ExecOrderTracer(), nn.Sequential(nn.ReLU(), branches)
     with refuses(ValueError, "control flow"):
         watched(watcher, model)
     hint = "put the current module back after the call, not in a `finally`"
-    equal(readable(watcher.exec_info, model)["current"], "1", hint=hint)
+    found = readable(watcher.exec_info, model)
+    equal(found["current"], "1", hint=hint)
+    usages = found["usages"]["(root)"]
+    same_usages("(root)", usages, [["1", [["scale", "1.scale"]]]])
 
 
 # --- step 4: a node is made -----------------------------------------------------------------------
@@ -316,7 +342,41 @@ def test_a_leaf_uses_the_parameters_of_all_modules_inside_it(lesson):
     watched(watcher, model := nn.Sequential(nn.TransformerEncoderLayer(2, 1, 2)))
     usages = watcher.exec_info.module_to_param_usage_infos[model[0]]
     got = [name for usage in usages for name, _ in usage.named_params]
-    equal(got, [name for name, _ in model[0].named_parameters()], hint="a leaf may hold modules")
+    hint = "all its parameters, by their names in the leaf, in the leaf's own list"
+    equal(got, [name for name, _ in model[0].named_parameters()], hint=hint)
+
+
+def test_a_method_uses_its_parameter_each_time(lesson):
+    model = Model(lambda model, x: x * model.scale.relu() + model.scale, scale=parameter(4))
+    info = watched(lesson.ExecOrderTracer(), model)
+    found = readable(info, model)["usages"]["(root)"]
+    same_usages("(root)", found, [["(root)", [["scale", "scale"]]]] * 2)
+    holds(
+        info.visited_params == {model.scale},
+        "`visited_params` to have the same as `param_forward_order`",
+        got=info.visited_params,
+    )
+
+
+def test_a_node_is_created_with_all_arguments(lesson):
+    if not hasattr(lesson.ExecOrderTracer, "record_node"):
+        pytest.skip("torch's methods have other names")
+    watcher, tracer, made = lesson.ExecOrderTracer(), Tracer(), []
+    tracer.graph = Graph()
+
+    def create(*how, **options):
+        made.append((how, options))
+        return tracer.proxy(tracer.graph.placeholder("x"))
+
+    with watcher.patch_tracer(tracer, nn.Identity()):
+        watcher.record_node(create, "placeholder", "x", (), {}, "name", type_expr=int)
+    equal(made, [(("placeholder", "x", (), {}, "name"), {"type_expr": int})])
+
+
+def test_a_name_is_that_of_a_parameter_of_the_root(lesson):
+    graph, found = Graph(), {"inner.scale": parameter(4)}
+    nodes = [graph.get_attr("running_mean"), graph.get_attr("inner.scale")]
+    equal([name for name, _ in lesson.named(found, nodes)], ["inner.scale"])
 
 
 @pytest.mark.parametrize("name", MISREAD)
@@ -327,9 +387,6 @@ def test_parameters_that_torch_misreads_may_be_recorded_either_way(lesson, name)
     holds(sorted(got) in (sorted(theirs), sorted(used)), either, got=got)
 
 
-# --- the whole: any tracer ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("model", [Mixed, Outer])
 def test_the_configured_tracer_can_be_watched(lesson, model):
     built = model()
@@ -338,6 +395,9 @@ def test_the_configured_tracer_can_be_watched(lesson, model):
     found = (lambda found: record(lesson, model())["parameters"] == wanted["parameters"], own)
     same_names("parameters", actual["parameters"], wanted["parameters"], cause=found)
     same_record(actual, wanted)
+
+
+# --- the whole: any tracer ------------------------------------------------------------------------
 
 
 def test_each_configuration_has_its_own_tracer_and_no_concrete_arguments(lesson):
