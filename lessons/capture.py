@@ -293,9 +293,9 @@ class Recorder(TorchDispatchMode):
         raise NotImplementedError("capture: Recorder.lift_arguments")
 
     def finish(self, result: Any) -> None:  # step 3
-        """Add the output node, and erase each node that no result needs, except random ones.
+        """Add the output node, and erase each call and constant that no result needs.
 
-        ``eliminate_dead_code`` of the graph knows which are random.
+        Inputs and random operators stay: ``eliminate_dead_code`` of the graph knows them.
         ``given.refuse_hidden("the result", result)`` refuses a result that isn't a pytree but
         holds tensors.
         """

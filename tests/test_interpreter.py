@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -46,6 +47,8 @@ def test_a_method_of_the_first_argument_is_called(lesson):
     got = call("replace", ("a-b-c", "-", "+", 1), {})
     equal(got, "a+b-c", hint="args[0] is the receiver, and the others are passed")
     equal(call("format", ("{x}",), {"x": 5}), "5", hint="pass the keyword arguments, too")
+    own = SimpleNamespace(plus=lambda number: number + 1)
+    equal(call("plus", (own, 1), {}), 2, hint="the object may have the method, and not its class")
 
 
 def test_a_submodule_is_called(lesson):

@@ -109,15 +109,17 @@ def test_in_the_block_reading_an_attribute_calls_getattr(patching):
     values = {**model._parameters, **model._buffers, **model._modules}
     names = ["weight", "running_mean", "child"]
     tracer.getattr = getattr
-    with tracer.patched_modules():
-        found = [operator.attrgetter(name)(model) for name in names]
-        absent = hasattr(model, "absent")
+    for _ in range(2):
+        looks.clear()
+        with tracer.patched_modules():
+            found = [operator.attrgetter(name)(model) for name in names]
+            absent = hasattr(model, "absent")
     kept = dict.fromkeys(names, "kept")
     equal(
         [found, looks, absent],
         [["WEIGHT", "RUNNING_MEAN", "CHILD"], [(name, True, kept) for name in names], False],
         cause=(len({id(cache) for *_, cache in looks}) == 3, "each read was given a new dict"),
-        hint="call `self.getattr(name, value, cache)`, with one dict for the whole block",
+        hint="call `self.getattr(name, value, cache)`, with one new dict for the whole block",
     )
 
 
@@ -253,16 +255,17 @@ def test_each_call_of_a_module_has_a_key_of_its_own(lesson):
             asked.add(module_qualified_name)
             return True
 
-    tracer, model = Asking(), nn.Sequential(nn.ReLU())
+    tracer, model = Asking(), nn.Sequential(nn.ReLU(), nn.ReLU())
     x = standing_at(tracer, model)
     for _ in range(3):
         tracer.call_module(model[0], model[0], (x,), {})
-    _, *calls = tracer.graph.nodes
+    tracer.call_module(model[1], model[1], (x,), {})
+    _, *calls, other = tracer.graph.nodes
     stacks = [dict(node.meta.get("nn_module_stack", {})) for node in calls]
     paths = [(node.target, tracer.node_name_to_scope[node.name][0]) for node in calls]
     equal(
         [stacks, paths, asked],
-        [[{key: ("0", nn.ReLU)} for key in ("0", "0@1", "0@2")], [("0", "0")] * 3, {"0"}],
+        [[{key: ("0", nn.ReLU)} for key in ("0", "0@1", "0@2")], [("0", "0")] * 3, {"0", "1"}],
         cause=[
             (lambda got: [*got[0][1]] == ["0"], "the second call has the key of the first"),
             (lambda got: "0@1" in str(got[1:]), "the path was replaced by the key with its `@1`"),
@@ -270,6 +273,15 @@ def test_each_call_of_a_module_has_a_key_of_its_own(lesson):
             (paths[0] == ("0", ""), "the node of a leaf has the scope of the caller"),
         ],
     )
+    hint = "calls are counted for each path, not for each class"
+    equal(list(other.meta["nn_module_stack"]), ["1"], hint=hint)
+
+
+def test_a_call_of_a_module_from_elsewhere_is_refused(lesson):
+    tracer = lesson.Tracer()
+    standing_at(tracer, nn.Sequential())
+    with refuses(NameError, hint="let the error of `path_of_module` reach the caller"):
+        tracer.call_module(nn.Tanh(), lambda x: x, (1,), {})
 
 
 def test_a_call_inside_a_call_of_the_same_module_has_an_entry_of_its_own(lesson):
@@ -345,6 +357,7 @@ def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
         ],
     )
     holds(first is second, "the same proxy both times", got=[first, second])
+    holds(hasattr(first, "tracer"), "a proxy, not its node", got=first)
     equal(list(cache), ["0.bias", "1.bias"])
     got = tracer.getattr("weight", model[1].weight, cache)
     holds(got is not model[1].weight, "a proxy: its class is a subclass of `nn.Parameter`", got=got)
@@ -385,6 +398,7 @@ FUNCTIONS = {
     "operations": lambda x, y=2: torch.relu(x) * y + 1,
     "no result": lambda x: None,
     "a structure": lambda x: [x, {"constant": torch.ones(2)}],
+    "a tuple": lambda x: (x, x),
     "an annotation": annotated,
 }
 
