@@ -100,11 +100,12 @@ def test_in_the_block_forward_runs_a_module_as_usual(patching):
 
 def test_in_the_block_reading_an_attribute_calls_getattr(patching):
     def getattr(attr, attr_val, parameter_proxy_cache):
+        sizes.append(len(parameter_proxy_cache))
         looks.append((attr, attr_val is values.get(attr), parameter_proxy_cache))
         parameter_proxy_cache[attr] = "kept"
         return attr.upper()
 
-    looks, model, tracer = [], nn.BatchNorm1d(2), patching()
+    looks, sizes, model, tracer = [], [], nn.BatchNorm1d(2), patching()
     model.child = nn.ReLU()
     values = {**model._parameters, **model._buffers, **model._modules}
     names = ["weight", "running_mean", "child"]
@@ -119,8 +120,9 @@ def test_in_the_block_reading_an_attribute_calls_getattr(patching):
         [found, looks, absent],
         [["WEIGHT", "RUNNING_MEAN", "CHILD"], [(name, True, kept) for name in names], False],
         cause=(len({id(cache) for *_, cache in looks}) == 3, "each read was given a new dict"),
-        hint="call `self.getattr(name, value, cache)`, with one new dict for the whole block",
+        hint="call `self.getattr(name, value, cache)`, with one dict for the whole block",
     )
+    equal(sizes, [0, 1, 2] * 2, hint="the dict is empty when a block begins")
 
 
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
