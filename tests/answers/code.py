@@ -12,7 +12,7 @@ from tests.suite.answers import around, on, right, wrong
 # --- wrong: names and values ----------------------------------------------------------------------
 
 
-@wrong("test_a_path_is_written_as_python_reads_it", says="`self.0` isn't Python")
+@wrong("test_a_path_is_written_as_python_reads_it", says="a part that isn't an identifier")
 def paths_are_written_with_dots(lesson):
     """Writes the path unchanged after the base."""
     lesson.attribute = lambda base, path: f"{base}.{path}"

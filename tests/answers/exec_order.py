@@ -40,7 +40,8 @@ def restoring(lesson, restore):
 
 
 @wrong(
-    "test_the_tracer_is_itself_again_after_a_failure", says="put the methods back in a `finally`"
+    "test_the_tracer_is_itself_again_after_a_failure",
+    says="put both methods back, also after an error",
 )
 def forgets_finally(lesson):
     """Puts the methods back only after a block that succeeded."""
