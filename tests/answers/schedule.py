@@ -134,7 +134,7 @@ def starts_autograd_several_times(lesson):
     backward_with(lesson, start=one_by_one)
 
 
-@wrong("test_autograd_starts_at_all_tensors_at_once", says="each gradient had its `backward`")
+@wrong("test_autograd_starts_at_all_tensors_at_once", says="once for all tensors")
 def keeps_the_graph_for_the_next_value(lesson):
     """Calls ``backward`` once per value, and keeps what the next one needs."""
     backward_with(lesson, start=partial(one_by_one, retain_graph=True))
@@ -180,16 +180,10 @@ def asks_the_workers_in_turn(lesson):
 
 
 @right(core_only=True)
-def adds_up_the_gradients_of_a_tensor(lesson):
-    """Passes a tensor that went to two stages to autograd once."""
-
-    def start(pairs):
-        sums = {}
-        for root, given in pairs:
-            sums[root] = sums[root] + given if root in sums else given
-        at_once(sums.items())
-
-    backward_with(lesson, start=start)
+def starts_at_a_sum_of_products(lesson):
+    """Multiplies each tensor by its gradient, adds everything up, and calls ``backward`` there."""
+    total = lambda pairs: sum((root * given).sum() for root, given in pairs)
+    backward_with(lesson, start=lambda pairs: pairs and total(pairs).backward())
 
 
 @right(core_only=True)
