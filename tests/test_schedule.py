@@ -604,7 +604,7 @@ def test_if_a_worker_fails_all_end_and_its_error_is_raised(lesson):
         time.sleep(0.05)
         raise ArithmeticError("bad numbers")
 
-    functions = [waits, fails, waits, *[lambda: None] * 20]  # the last ones end well
+    functions = [waits, fails, waits, *[lambda: None] * 100]  # the last ones end well
     running = started(lesson.run_threads, *workers(lesson, *functions), box)
     wait([running], 2)
     has_ended, is_open = running.done(), not box.is_closed
