@@ -74,7 +74,7 @@ def attribute(base: str, path: Any) -> str:  # step 1
     Args:
         base: The expression.
         path: Names joined by dots. A name that isn't an identifier, such as ``0`` in
-            ``nn.Sequential``, or that is a keyword, such as ``in``, is read with ``getattr``.
+            ``nn.Sequential``, is read with ``getattr``.
 
     In torch: ``torch.fx.graph._format_target``.
 
@@ -254,7 +254,8 @@ class GraphModule(nn.Module):
 
     The module has the objects that the graph names, at the same paths. They aren't copied, and the
     module has nothing else from ``root``. A buffer that ``root`` doesn't save isn't saved by this
-    module either: if ``root`` is a module, call ``keep_persistence(self, root)`` at the end.
+    module either: if ``root`` is a module, call ``keep_persistence(self, root)`` at the end. Only a
+    stretch test asks for that, because torch before 2.14 saves such buffers.
     ``forward`` belongs to a class, because that is where Python, ``nn.Module`` and tracers look for
     it. Two modules have two different ones, so each module has its own class, a subclass called
     ``class_name``.

@@ -12,7 +12,7 @@ from tests.suite.answers import around, on, right, wrong
 # --- wrong: names and values ----------------------------------------------------------------------
 
 
-@wrong("test_a_path_is_written_as_python_reads_it", says="a part that isn't an identifier")
+@wrong("test_a_path_is_written_as_python_reads_it", says="isn't a path that Python")
 def paths_are_written_with_dots(lesson):
     """Writes the path unchanged after the base."""
     lesson.attribute = lambda base, path: f"{base}.{path}"
@@ -28,7 +28,7 @@ def objects_are_compared_by_equality(lesson):
         return original(self, first.setdefault(value, value))
 
 
-@wrong("test_an_argument_is_an_expression_for_the_value", says="in line 1 of the generated code")
+@wrong("test_an_argument_is_an_expression_for_the_value", says="its `repr` isn't Python")
 def values_are_written_by_repr(lesson):
     """Uses ``repr`` for everything, but that of an enum isn't Python."""
     lesson.CodeWriter.argument = lambda self, value: repr(value)
@@ -37,7 +37,7 @@ def values_are_written_by_repr(lesson):
 # --- wrong: lines ---------------------------------------------------------------------------------
 
 
-@wrong("test_a_call_is_written_as_torch_writes_it", says="'add = x + y'")
+@wrong("test_a_call_is_written_as_torch_writes_it", says="add = x + y'")
 def operators_are_functions(lesson):
     """Calls ``operator.add`` by its name."""
     lesson.OPERATORS.clear()

@@ -8,14 +8,16 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from tests.suite import equal
+from tests.suite import equal, is_value
 
 
 def traced(function: Callable[..., Any]) -> fx.Graph:
     return fx.symbolic_trace(function).graph
 
 
-def call(function: Callable[..., Any], *args: Any, inputs: str = "xy", **kwargs: Any) -> fx.Graph:
+def call(
+    target: Any, *args: Any, op: str = "call_function", inputs: str = "xy", **kwargs: Any
+) -> fx.Graph:
     """The graph of one call; among its arguments, a letter of ``inputs`` means that input.
 
     The output is the call's value, so nothing is freed in its line.
@@ -27,7 +29,7 @@ def call(function: Callable[..., Any], *args: Any, inputs: str = "xy", **kwargs:
         return nodes.get(value, value) if isinstance(value, str) else value
 
     args, kwargs = fx.node.map_aggregate((args, kwargs), as_nodes)
-    graph.output(graph.call_function(function, args, kwargs))
+    graph.output(graph.create_node(op, target, args, kwargs))
     return graph
 
 
@@ -37,35 +39,40 @@ def calling(path: str) -> fx.Graph:
     return graph
 
 
-def one_node(op: str, target: str, *args: Any, **kwargs: Any) -> fx.Graph:
-    """The graph of one node; among its arguments, ``"x"`` is the input."""
-    graph = fx.Graph()
-    x = graph.placeholder("x")
-    args, kwargs = fx.node.map_aggregate((args, kwargs), lambda each: x if each == "x" else each)
-    graph.output(graph.create_node(op, target, args, kwargs))
-    return graph
-
-
 def lines(code: str) -> list[str]:
     """The lines of generated code that aren't empty."""
     return [line.strip() for line in code.splitlines() if line.strip()]
 
 
-def same_code(actual: str, graph: fx.Graph, **words: Any) -> None:
-    """Fail at the first line that isn't the one that torch generates for the graph."""
-    same_lines(lines(actual), lines(graph.python_code("self").src), **words)
+# What a line that frees wrongly shows, for the functions of the suite.
+FREEING: list[tuple[Any, str]] = [
+    (lambda got: "return" in got and ";" in got, "nothing is freed after a `return`"),
+    (lambda got: "; " in got and ";  " not in got, "torch writes two spaces after a `;`"),
+    (lambda got: "del " in got, "torch assigns `None`, and deletes nothing"),
+    (lambda got: got.endswith(";   = None"), "this line frees nothing, and ends before the `;`"),
+    (lambda got: got.count("None") > 1, "torch frees them in one assignment: `x = y = None`"),
+    (is_value("    sin = torch.sin(neg);  neg = None"), "`sin` is unused: its own line frees it"),
+    (lambda got: "input_1 = None" in got, "a placeholder frees nothing"),
+    (is_value("    sub = x - add;  add = x = None"), "they aren't in the order of `last_uses`"),
+]
 
 
-def same_lines(ours: list[str], theirs: list[str], **words: Any) -> None:
+def same_code(actual: str, graph: fx.Graph, *, until: str = "\n", cause: Any = ()) -> None:
+    """Fail at the first line that isn't torch's; of each, the text before ``until`` counts."""
+    codes = actual, graph.python_code("self").src
+    ours, theirs = (
+        [line.partition(until)[0] for line in code.strip().split("\n")] for code in codes
+    )
     for our, their in zip(ours, theirs, strict=False):
-        equal(our, their, **words)
-    equal(len(ours), len(theirs), **words)
+        blank = (not our.strip(), "this line is blank; a statement without text has no line")
+        spaces = (our.lstrip() == their.lstrip(), "each statement is indented by four spaces")
+        equal(our, their, cause=[*cause, blank, spaces])
+    equal(len(ours), len(theirs))
 
 
 def same_statements(actual: str, graph: fx.Graph) -> None:
     """Fail at the first line whose statement isn't torch's; what it frees isn't compared."""
-    both = lines(actual), lines(graph.python_code("self").src)
-    same_lines(*([line.partition(";")[0] for line in each] for each in both))
+    same_code(actual, graph, until=";")
 
 
 def runnable(lesson: Any, graph: fx.Graph) -> Callable[..., Any]:
@@ -108,7 +115,8 @@ class Nested(nn.Module):
         self.unused = nn.Linear(4, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.block[2](self.block[0](x)) * self.scale + self.shift + self.block.constant
+        y = self.block[2](self.block[0](x)) * self.scale + self.shift
+        return y + self.block.constant - self.block[0].bias
 
 
 def nested() -> tuple[Nested, fx.Graph]:
