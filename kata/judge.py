@@ -238,7 +238,7 @@ def kill_group(pid: int) -> None:
 class Timer:
     """How long something may take: by the processor's clock, or by the one on the wall if it waits.
 
-    So a busy machine doesn't use up a run's time, and an endless loop or a deadlock is stopped.
+    Other programs on a busy machine don't count, and an endless loop or a deadlock still ends.
     """
 
     limit: float

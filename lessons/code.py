@@ -254,8 +254,8 @@ class GraphModule(nn.Module):
 
     The module has the objects that the graph names, at the same paths. They aren't copied, and the
     module has nothing else from ``root``. A buffer that ``root`` doesn't save isn't saved by this
-    module either: if ``root`` is a module, call ``keep_persistence(self, root)`` at the end. Only a
-    stretch test asks for that, because torch before 2.14 saves such buffers.
+    module either: if ``root`` is a module, call ``keep_persistence(self, root)`` at the end. This
+    belongs to the stretch, because torch before 2.14 saves such buffers.
     ``forward`` belongs to a class, because that is where Python, ``nn.Module`` and tracers look for
     it. Two modules have two different ones, so each module has its own class, a subclass called
     ``class_name``.

@@ -84,18 +84,19 @@ def test_an_operand_is_read_at_its_place(lesson, shape, operand, expected):
 
 
 FIT = {
-    "number": lambda x: x * 2 + 1,
-    "column": lambda x: x + x[:1],
-    "last_dimension": lambda x: x.sum(-1, keepdim=True),
-    "string": gelu_tanh,
-    "None": lambda x: x.clamp(max=3),
-    "no dimension": lambda x: x * torch.tensor(2.0),
+    "a number is a constant": lambda x: x * 2 + 1,
+    "an operand has one number per column": lambda x: x + x[:1],
+    "it is in `REDUCTIONS`, and `reduces_rows`": lambda x: x.sum(-1, keepdim=True),
+    "a string is a constant": gelu_tanh,
+    "`None` is a constant": lambda x: x.clamp(max=3),
+    "an operand has one element, and no dimension": lambda x: x * torch.tensor(2.0),
 }
 
 
-@pytest.mark.parametrize("name", FIT)
-def test_a_node_that_a_loop_can_run_fits(lesson, name):
-    equal(lesson.fits(call(lesson, FIT[name], torch.ones(4, 3))), True)
+@pytest.mark.parametrize("reason", FIT)
+def test_a_node_that_a_loop_can_run_fits(lesson, reason):
+    node = call(lesson, FIT[reason], torch.ones(4, 3))
+    equal(lesson.fits(node), True, cause=(is_value(False), f"`{node}` fits: {reason}"))
 
 
 UNFIT = {
@@ -141,7 +142,8 @@ def test_a_node_of_torch_fits_too(lesson):
 def test_a_node_that_does_not_fit_has_no_loop(lesson):
     node = call(lesson, lambda x: x.mm(x), torch.ones(3, 3))
     loops = dict.fromkeys(node.all_input_nodes, lesson.Loop(0, 0, None))
-    equal(lesson.loop_shape(node, loops), None)
+    words = "no loop can run `mm`: ask whether it `fits`"
+    equal(lesson.loop_shape(node, loops), None, cause=(is_value((3, 3)), words))
 
 
 def test_a_reduction_runs_over_the_shape_of_its_input(lesson):
@@ -238,14 +240,16 @@ def test_a_node_joins_the_loop_of_its_users(lesson):
     lesson.join_users(graph, loops)
     levels = {node.name: loop.level for node, loop in loops.items()}
     equal(
-        [levels[name] for name in ("exp", "relu", "neg", "mul")],
-        [1, 3, 3, 3],
+        [levels[name] for name in ("exp", "relu", "neg", "mul", "add")],
+        [1, 3, 3, 3, 3],
         cause=[
             (
-                is_value([1, 1, 1, 3]),
+                is_value([1, 1, 1, 3, 3]),
                 "`neg` was asked before `mul`: go from the last node to the first",
             ),
-            (is_value([1, 1, 3, 3]), "both users of `relu` are in the loop of `add`"),
+            (is_value([1, 1, 3, 3, 3]), "both users of `relu` are in the loop of `add`"),
+            (is_value([1, 1, 1, 1, 3]), "the dict `loops` itself has to be changed"),
+            (is_value([2, 4, 4, 4, 4]), "`exp` took the loop of `mm`, of another shape: `None`"),
         ],
     )
 
@@ -280,6 +284,22 @@ def test_a_node_with_other_users_stays_in_its_loop(lesson, reason):
     (node,) = (node for node in graph.nodes if node.name == name)
     moved = lambda got: got in before.values()
     equal(loops[node], before[node], cause=(moved, f"`{name}` moved, but {reason}"))
+
+
+def test_a_value_that_leaves_does_not_come_back_to_its_kernel(lesson):
+    def function(x):
+        a = x.neg().relu()
+        return a.mm(a) + a * 2
+
+    module = flat(lesson, function, torch.ones(3, 3))
+    loops = lesson.loops_of(module.graph)
+    lesson.join_users(module.graph, loops)
+    at = {node.name: loop for node, loop in loops.items()}
+    words = "`relu` and `mul` have different loops: group by the whole loop, with its level"
+    cause = (lambda error: "cycle" in str(error) and at["neg"] == at["relu"] != at["mul"], words)
+    with noting(cause=cause, on=(RuntimeError,)):
+        found = lesson.kernels(module)
+    equal([operators(each) for each in found], [["neg", "relu"], ["mm"], ["mul", "add"]])
 
 
 @pytest.mark.parametrize(
@@ -354,7 +374,7 @@ def test_each_partition_comes_after_those_that_it_needs(lesson):
         cause=[
             (
                 is_value([["relu", "add"], ["neg", "exp"], ["mm"]]),
-                "`add` needs `mm`: `order_partitions` of the lesson `split_module` knows",
+                "`add` needs `mm`: `order_partitions` knows, once `collect_crossings` has run",
             ),
             (
                 is_value([["relu", "neg", "exp"], ["mm"], ["add"]]),
@@ -362,11 +382,6 @@ def test_each_partition_comes_after_those_that_it_needs(lesson):
             ),
         ],
     )
-
-
-def test_a_value_that_leaves_does_not_come_back_to_its_kernel(lesson):
-    found = lesson.kernels(flat(lesson, around, *inputs(3, 3)))
-    equal([operators(each) for each in found], [["add", "relu"], ["mm"], ["mul", "mul", "add"]])
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -388,7 +403,8 @@ def neighbours(x, y):
     ids=["a norm and a softmax", "after a reduction", "neighbours"],
 )
 def test_one_loop_runs_all_that_it_can(lesson, function, args, count):
-    equal(counts(lesson, function, *args), [count])
+    words = "all five nodes run over (4, 3), so the level is the same"
+    equal(counts(lesson, function, *args), [count], cause=(is_value([3, 2]), words))
 
 
 @pytest.mark.parametrize(
@@ -450,6 +466,14 @@ def test_a_node_that_uses_a_row_waits_for_the_next_pass(lesson, function, expect
     cause = [
         (len(found) < len(expected), "a node uses a row before the pass has computed it"),
         (is_value([["neg"], ["add"]]), "`amin` isn't in the kernel: its rows are there before"),
+        (lambda got: got[1] == ["mul_1", "add"], "`mul_1` has a value per row: it doesn't wait"),
+        (lambda got: "mul" in got[2], "`mul` uses no row, so it can run in the first pass"),
+        (lambda got: got[2] == ["sub_1"], "`sub_1` can run in the pass of `sub`"),
+        (lambda got: [] in got, "there is a pass without nodes"),
+        (
+            lambda got: [{*nodes} for nodes in got] == [{*nodes} for nodes in expected],
+            "the passes are right, but the kernel has their nodes in another order",
+        ),
     ]
     equal(found, expected, cause=cause)
 
@@ -477,8 +501,20 @@ def test_an_operand_is_an_input_a_constant_a_variable_or_in_a_buffer(lesson, nam
     equal(
         [text.replace(f"p_{x.name}", "p_x") for text in found],
         expected,
-        cause=(lambda got: row & {*got}, "a value per row has no buffer: its variable is outside"),
+        cause=[
+            (lambda got: row & {*got}, "a value per row has no buffer: its variable is outside"),
+            (is_value(["b_mul[j]"]), "`mul` is of the same pass: its variable is still there"),
+            (is_value(["v_mul", "v_amax"]), "`mul` is of an earlier pass: read its buffer"),
+            (lambda got: "s_" in got[1], "a reduction's value is in `v_…`, once it is complete"),
+        ],
     )
+
+
+def test_an_operand_may_be_a_node_of_torch(lesson):
+    module = make_fx(lambda x: x.neg() * 2, tracing_mode="fake")(torch.ones(3))
+    kernel = lesson.kernels(module)[0]
+    neg, mul = kernel.nodes
+    equal(lesson.CWriter(kernel).operand(mul, neg), "v_neg")
 
 
 @pytest.mark.parametrize(
@@ -539,6 +575,7 @@ def test_a_value_per_column_is_kept_for_a_later_pass(lesson, function, expected)
                 lambda got: {*got} < {*expected},
                 "a later pass needs the value, and its variable is gone at the next column",
             ),
+            (lambda got: {*got} > {*expected}, "a buffer is only for what a later pass uses"),
         ],
     )
 
@@ -560,12 +597,18 @@ def test_a_value_is_computed_kept_and_stored(lesson):
     computed, *moved = writer.in_loop(nodes["mul"])
     equal(computed.split("=")[0].strip(), "const float v_mul")
     equal(sorted(moved), ["b_mul[j] = v_mul;", "o_mul[i * columns + j] = v_mul;"])
+    cause = (lambda got: "o_mul_1" in str(got), "`mul_1` isn't an output: `store` knows them")
+    equal(writer.in_loop(nodes["mul_1"])[1:], [], cause=cause)
 
 
 def test_a_row_has_its_lines_after_the_loop(lesson):
     writer, nodes = writer_of(lesson, means, *inputs(4, 3, count=1))
     printed = ["const float v_mean = s_mean / columns;", "o_mean[i] = v_mean;"]
-    equal(writer.after_loop(nodes["mean"]), printed)
+    cause = [
+        (lambda got: got[0] == "const float v_mean = s_mean;", "a mean's `result` is divided"),
+        (lambda got: "columns + j" in got[1], 'a value per row is stored at the place `"row"`'),
+    ]
+    equal(writer.after_loop(nodes["mean"]), printed, cause=cause)
     words = "a value per row is computed once, after the loop over the columns"
     equal(writer.in_loop(nodes["add"]), [], cause=(bool, words))
     *_, stored = writer.after_loop(nodes["add"])
@@ -681,7 +724,8 @@ def test_the_given_module_stays_as_it_is_and_its_meta_is_copied(lesson, function
         node.meta["seen"] = node.name
     before = [(node.name, node.args) for node in module.graph.nodes]
     result = lesson.lower(module).graph
-    equal([(node.name, node.args) for node in module.graph.nodes], before)
+    after = [(node.name, node.args) for node in module.graph.nodes]
+    equal(after, before, cause=(bool, "`gm` itself has changed: return another module"))
     outputs = [node for node in result.nodes if node.name in ("kernel_1", "getitem_1")]
     equal([node.meta.get("seen") for node in outputs], [list(module.graph.nodes)[-2].name])
     metas = {id(node.meta) for node in module.graph.nodes}
@@ -710,7 +754,9 @@ def test_without_a_compiler_there_is_one_warning_and_the_graph_stays(
     module = flat(lesson, around, *inputs(3, 3))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = lesson.lower(module)
+        no_library = lambda error: "NoneType" in str(error) and "kernel_" in str(error)
+        with noting(cause=(no_library, "`compiled` returned `None`"), on=(AttributeError,)):
+            result = lesson.lower(module)
     messages = [str(each.message) for each in caught if each.category is RuntimeWarning]
     words = "no C compiler" if compiler == "none" else "out of order"
     equal([words in each for each in messages], [True])

@@ -356,3 +356,18 @@ def test_the_error_states_the_reason(lesson):
     }
     expected = "another reason for each: two inputs, a zero, an unknown operation"
     holds(len(reasons) == 3, expected, got="\n".join(reasons))
+
+
+def test_a_constant_that_changes_the_model_is_refused(lesson):
+    model = with_state(lambda model, x: x + model.weight.mul_(2))
+    try:
+        refused(lesson, model, "mul_", "add", "weight")
+    finally:
+        ran = (is_value([2.0, 4.0]), "`invert` ran the operation that changes the weight")
+        hint = "a constant is a number or the value of a `get_attr` node: refuse others"
+        equal(model.weight.tolist(), [1.0, 2.0], cause=ran, hint=hint)
+
+
+def test_a_change_of_the_model_outside_the_chain_is_refused(lesson):
+    model = with_state(lambda model, x: (model.weight.mul_(2), x + model.weight)[1])
+    refused(lesson, model, "mul_", "weight")

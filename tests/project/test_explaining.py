@@ -209,9 +209,9 @@ def test_a_test_of_random_programs_shows_a_small_one(profile: None):
     ]
 
 
-def test_a_node_that_a_dict_lacks_was_not_stored_or_is_another_one():
+def test_a_node_that_a_dict_lacks_was_not_stored_or_is_the_wrong_one():
     text = explain(KeyError(torch.fx.Graph().placeholder("x")), ROOT)
-    assert "it wasn't stored, it was removed, or it is another one" in " ".join(text.split())
+    assert "it was never stored, was removed, or is the wrong one" in " ".join(text.split())
 
 
 def test_a_stub_in_a_random_program_is_todo():

@@ -18,6 +18,7 @@ from tests.models.rewriting import (
     becomes,
     calls,
     fused_right,
+    matched,
     pair,
     paired,
     pattern_of,
@@ -43,6 +44,8 @@ def places_in(side, pattern, graph):
     """The names of the nodes at which a pattern is found."""
     return [str(each.nodes_map[each.anchor]) for each in side.match(pattern, graph)]
 
+
+SAME_TYPE = "equal in Python, and yet they compute different things: compare the types too"
 
 # --- finding --------------------------------------------------------------------------------------
 
@@ -167,6 +170,14 @@ def test_an_argument_of_an_overload_may_be_passed_by_position_or_by_name(lesson)
 def test_a_pattern_that_cannot_be_replaced_is_refused(lesson, pattern):
     with refuses(ValueError, "inputs"):
         lesson.match(pattern, graph_of(relu))
+
+
+@pytest.mark.beyond("the literals that an input matches are compared by `==`")
+@pytest.mark.parametrize("literals", [(1, 1.0), (1, True), (0, -0.0)], ids=str)
+def test_an_input_that_is_repeated_matches_literals_of_one_type(lesson, literals):
+    pattern = lambda x, y: torch.clamp(x, y, y)
+    got = matched(lesson, pattern, lambda a: torch.clamp(a, *literals))
+    holds(got is None, f"no match: {SAME_TYPE}", got=got, hint="compare them with `same_value`")
 
 
 # --- several results ------------------------------------------------------------------------------
@@ -313,6 +324,15 @@ def test_a_function_brings_its_constants(lesson):
     equal(len(list(gm.buffers())) + len([k for k in vars(gm) if "constant" in k]), 1)
 
 
+@pytest.mark.beyond("it is computed before its first user: wrong numbers after `x.add_(1)`")
+def test_a_replacement_is_computed_where_the_match_was(lesson):
+    def around(f):
+        return lambda a: (y := f(a), a.add_(1), y * 2)[2]
+
+    gm = replaced(lesson, around(torch.sin), lambda x: torch.sin(x), lambda x: torch.cos(x))
+    same_numbers(gm(torch.zeros(2)), around(torch.cos)(torch.zeros(2)))
+
+
 @pytest.mark.beyond("the list keeps a node that was erased", condition=INSTALLED < (2, 15))
 def test_an_input_in_a_list_is_updated_when_it_is_replaced(lesson):
     nested = lambda join: lambda a, b: join([join([a, b]), b])
@@ -367,6 +387,30 @@ def test_a_layer_and_its_batch_norm_are_one_layer(lesson, kind):
 
 def test_two_batch_norms_in_a_row_are_fused(lesson):
     fused_right(lesson, settled(nn.Sequential(*pair(), nn.BatchNorm2d(3))), IMAGES, nodes=3)
+
+
+@pytest.mark.beyond("it is fused with both batch norms: wrong numbers")
+def test_a_convolution_that_is_called_twice_is_not_fused(lesson):
+    model = paired(lambda model, x: model.norm(model.conv(x)) + model.other(model.conv(x)))
+    fused_right(lesson, settled(model), IMAGES)
+
+
+@pytest.mark.beyond("the fused weight is read: wrong numbers")
+@pytest.mark.parametrize("around", [lambda model: model, nn.Sequential])
+def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, around):
+    model = paired(lambda model, x: model.norm(model.conv(x)) * model.conv.weight.sum())
+    fused_right(lesson, settled(around(model)), IMAGES)
+
+
+@pytest.mark.beyond("hooks of the batch norm are lost: wrong numbers")
+@pytest.mark.parametrize(
+    ("number", "kind"), [(0, "forward_hook"), (1, "forward_hook"), (1, "forward_pre_hook")]
+)
+def test_layers_with_hooks_are_not_fused(lesson, number, kind):
+    model = settled(nn.Sequential(*pair()))
+    register = getattr(model[number], f"register_{kind}")
+    register(lambda module, args, *result: (result or args)[0].relu())
+    fused_right(lesson, model, IMAGES)
 
 
 def test_a_module_may_be_called_with_a_number(lesson):

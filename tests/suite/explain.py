@@ -103,7 +103,7 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
     elif isinstance(error, ImportError):
         yield from about_import(error)
     elif is_missing_node(error):
-        cause = "the dict lacks that node: it wasn't stored, it was removed, or it is another one"
+        cause = "the dict lacks that node: it was never stored, was removed, or is the wrong one"
         yield labelled("likely cause", cause)
     elif isinstance(error, MemoryError):
         yield labelled("likely cause", "more memory was asked for than a run may have")

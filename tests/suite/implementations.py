@@ -18,8 +18,9 @@ from kata.paths import CORES, ROOT, STRETCHES
 from kata.stubs import is_stub
 from lessons import FINALE, LESSONS, TOGETHER
 
-# A tracer is made of these: a lesson among them is judged before there is an engine.
-OF_THE_TRACER = {"tracer"}.union(*(each.needs for each in LESSONS if each.name == "tracer"))
+# The lessons of which the engine is made: they are judged without it.
+(TRACER,) = (each for each in LESSONS if each.name == "tracer")
+OF_THE_ENGINE = {TRACER.name, *TRACER.needs}
 
 
 def reference_of(lesson: str) -> ModuleType:
@@ -132,7 +133,7 @@ def learners(lesson: str, folder: Path, yours: Collection[str], step: int) -> Im
     )
     with importing(implementation):
         implementation.module = importlib.import_module(f"{PACKAGE}.{lesson}")
-        if lesson not in OF_THE_TRACER:
+        if lesson not in OF_THE_ENGINE:
             implementation.engine = importlib.import_module(f"{PACKAGE}.tracer")
     return implementation
 

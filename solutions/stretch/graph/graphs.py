@@ -168,10 +168,10 @@ class Graph(core.Graph):
         run, more, wanted = deque([node]), 0, 1
         while True:
             most = len(run) + more
-            while self.is_joining(before := run[0].prev, len(run) < most):
+            while self._is_joining(before := run[0].prev, len(run) < most):
                 run.appendleft(before)
             most = len(run) + more
-            while self.is_joining(after := run[-1].next, len(run) < most):
+            while self._is_joining(after := run[-1].next, len(run) < most):
                 run.append(after)
             start, is_at_end = before._position, after is self._root
             step = GAP if is_at_end else (after._position - start) // (len(run) + 1)
@@ -181,7 +181,7 @@ class Graph(core.Graph):
         for index, each in enumerate(run, start=1):
             each._position = start + index * step
 
-    def is_joining(self, node: Any, is_wanted: bool) -> bool:
+    def _is_joining(self, node: Any, is_wanted: bool) -> bool:
         """Return whether ``number`` takes a node in: it has no position, or more are wanted."""
         return node is not self._root and (node._position is None or is_wanted)
 

@@ -134,7 +134,7 @@ class Node(core.Node):
         if before.next is not x or self.prev.next is not self:
             erased = x if self._is_linked() else self
             raise RuntimeError(f"{erased} was erased: it has no place in the graph")
-        if x is not self:
+        if x is not self:  # as in the core: calling it would take longer than moving the node
             before.next, after.prev = after, before
             x.prev, x.next = self.prev, self
             x.prev.next = self.prev = x
