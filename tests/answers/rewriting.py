@@ -230,7 +230,7 @@ def the_first_match_is_replaced_first(lesson):
 
     @on(lesson)
     def replace_pattern(gm, pattern, replacement):
-        new, replaced = lesson.symbolic_trace(replacement).graph, {}
+        new, replaced = lesson.traced_like(gm.graph, replacement), {}
         matches = lesson.match(pattern, gm.graph)
         for found in matches:
             for node, value in found.nodes_map.items():
