@@ -32,7 +32,7 @@ def undoes_the_first_step_first(lesson):
         return graph_module(self.root, self.graph)
 
 
-@wrong("test_an_operation_is_solved_for_either_operand", says="check the position of the unknown")
+@wrong("test_an_operation_is_solved_for_either_operand", says="solve `y = sub(c, x)`")
 def ignores_the_place_of_the_constant(lesson):
     """Undoes ``2 - x`` like ``x - 2``."""
 
@@ -60,7 +60,7 @@ def lets_a_key_error_out(lesson):
 
 @wrong(
     "test_a_function_that_only_shares_its_name_with_a_known_one_is_another",
-    says="functions were looked up by their names",
+    says="it was looked up by its name",
 )
 def looks_functions_up_by_name(lesson):
     """Takes every function called ``exp`` for ``torch.exp``."""
@@ -69,7 +69,7 @@ def looks_functions_up_by_name(lesson):
     lesson.inverse_of = lambda f: known.get(getattr(f, "__name__", "")) or by_identity(f)
 
 
-@wrong("test_a_later_pair_wins", says="the first pair with a function stays forever")
+@wrong("test_a_later_pair_wins", says="the first pair stays")
 def keeps_the_first_pair(lesson):
     """Ignores a later pair with the same function."""
 
@@ -131,7 +131,7 @@ def traces_the_model_itself(lesson):
 
 @wrong(
     "test_parameters_and_buffers_are_shared_with_the_model",
-    says="the inverse has copies of the parameters",
+    says="the inverse doesn't have these of the model",
 )
 def copies_the_model(lesson):
     """Protects the model by a deep copy."""

@@ -40,7 +40,7 @@ def computes(
             expected=expected.detach(),
             got=f"{got.detach()}\nThe inverse is\n{inverse.code.strip()}",
             cause="",
-            hint="solve y = f(x) for x on paper: the last step of f is undone first",
+            hint="solve y = f(x) for x on paper, and compare it with the inverse, line by line",
         )
 
 
@@ -60,8 +60,8 @@ def refused_by(lesson, attempt: Callable[[], object], *names: str, hint: str = "
             message = str(error)
             raise
     is_named = not names or any(re.search(rf"\b{name}\b", message) for name in names)
-    expected = f"an error that names the node {' or '.join(names)}"
-    holds(is_named, expected, got=message, hint="say which node is to blame, and why")
+    expected = f"an error that names {' or '.join(names)}"
+    holds(is_named, expected, got=message, hint="say what can't be undone, and why")
     return message
 
 
