@@ -33,7 +33,7 @@ def keyword_arguments_are_dropped(lesson):
 
 @wrong(
     "test_an_argument_that_is_missing_and_has_no_default_is_named",
-    says="`map` and `for` take it for the end",
+    says="RuntimeError that names key",
 )
 def a_missing_argument_ends_the_iteration(lesson):
     """Leaves it to ``next`` to say that there is no argument."""
@@ -58,7 +58,7 @@ def the_output_is_the_tuple_of_arguments(lesson):
     lesson.Interpreter.output = lambda self, target, args, kwargs: args
 
 
-@wrong("test_a_node_is_run_by_the_method_of_its_opcode", says="call the method of the subclass")
+@wrong("test_a_node_is_run_by_the_method_of_its_opcode", says="was called: use `self`")
 def opcodes_are_told_apart_inside_run_node(lesson):
     """Does the work in ``run_node``: a subclass that overrides a method isn't asked."""
 
@@ -94,14 +94,14 @@ def the_run_goes_on_after_the_output(lesson):
         return self.env[self.graph.output_node()]
 
 
-@wrong("test_an_error_keeps_its_type_and_names_its_node", says="raise it again")
+@wrong("test_an_error_keeps_its_type_and_names_its_node", says="the same error that")
 def an_error_becomes_another_one(lesson):
     """Raises an error of its own, which names the node; the caller can't catch the first one."""
 
     @around(lesson.Interpreter)
-    def run_node(original, self, n):
+    def execute(original, self, n):
         try:
-            return original(self, n)
+            original(self, n)
         except Exception as error:
             raise RuntimeError(f"{n.format_node()} failed: {error}") from error
 

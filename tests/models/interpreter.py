@@ -10,10 +10,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from torch import fx, nn
-from torch.fx.passes.shape_prop import ShapeProp
+from torch.fx.passes.shape_prop import ShapeProp, TensorMetadata
 
 from tests import zoo
 from tests.suite import equal
+from tests.suite.expect import Words
 
 
 class Run(NamedTuple):
@@ -39,6 +40,8 @@ def run_of(specimen: zoo.Specimen) -> Run:
 
 def plain(value: Any) -> Any:
     """Return a value with ordinary lists and dicts: those in a graph are immutable."""
+    if isinstance(value, TensorMetadata):
+        return Words(f"TensorMetadata({tuple(value.shape)}, {value.dtype})")
     if isinstance(value, type):
         return next((each for each in (list, dict) if issubclass(value, each)), value)
     if isinstance(value, tuple | list):
