@@ -50,7 +50,7 @@ def puts_the_roots_path_back(lesson):
 
 @wrong(
     "test_inputs_and_parameters_have_a_path_and_the_output_has_no_entry",
-    says="record the path where proxies are created",
+    says="record it where proxies are created",
 )
 def notes_every_node(lesson):
     """Notes the path in ``create_node``, so that the output has one."""

@@ -90,7 +90,7 @@ def the_first_parameter_is_always_self(lesson):
         return others
 
 
-@wrong("test_forward_without_self_is_refused", says="`forward(*inputs)` was taken")
+@wrong("test_forward_without_self_is_refused", says="`forward(*inputs, **options)` was taken")
 def forward_without_self_is_not_noticed(lesson):
     """Drops the first parameter without a look at it, even ``*args``."""
 

@@ -7,7 +7,6 @@ from torch import nn
 from torch.fx import Graph
 
 from tests.suite import equal, holds
-from tests.suite.engine import is_node
 
 
 class Scaled(nn.Module):
@@ -19,7 +18,7 @@ class Scaled(nn.Module):
         self.weight = nn.Parameter(torch.rand(4))
 
     def forward(self, x):
-        return torch.neg(self.child(torch.exp(x)) * self.weight)
+        return (self.child(torch.exp(x)) * self.weight).neg()
 
 
 def plain(model: object) -> Graph:
@@ -27,11 +26,15 @@ def plain(model: object) -> Graph:
     return torch.fx.Tracer().trace(model)
 
 
+def leaves(graph: Graph) -> list[str]:
+    return [node.target for node in graph.nodes if node.op == "call_module"]
+
+
 def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
     """The path recorded for each node, by the node's name."""
     table = tracer.node_to_originating_module
     holds(
-        all(is_node(key) for key in table),
+        all(isinstance(getattr(key, "op", None), str) for key in table),
         "nodes as the keys of `node_to_originating_module`",
         got=next(iter(table), None),
         cause=(lambda key: isinstance(key, str), "the keys of the table are the nodes' names"),
@@ -45,8 +48,6 @@ def traced_paths(lesson, model: nn.Module) -> dict[str, str | None]:
 
 
 def all_tagged(graph: Graph, tag: object) -> None:
-    equal(
-        [node.name for node in graph.nodes if getattr(node, "tag", None) != tag],
-        [],
-        hint="every node passes through `create_node`: set the attribute `node.tag` there",
-    )
+    tags = {node.name: getattr(node, "tag", "no tag") for node in graph.nodes}
+    missed = (lambda got: "no tag" in got.values(), "every node passes through `create_node`")
+    equal(tags, dict.fromkeys(tags, tag), cause=missed)
