@@ -53,7 +53,7 @@ def test_a_node_is_named_after_its_operator_without_the_overload(lesson):
         names,
         ["add", "add_1"],
         cause=(is_value(["add_Tensor", "add_Tensor_1"]), "the name has the overload in it"),
-        hint="`target.overloadpacket` is the operator without the overload",
+        hint="`target.overloadpacket.__name__` is the name without the overload",
     )
 
 
@@ -76,6 +76,15 @@ def test_a_tensor_is_bound_to_its_node(lesson):
     kept, bound = recorder.nodes[id(x)]
     holds(kept is x, "the tensor beside its node: it keeps the `id` from being used again")
     equal(bound, node, hint="a tensor that is bound again belongs to the new node")
+
+
+def test_the_result_of_an_operator_is_bound_to_its_node(lesson):
+    recorder, again = lesson.Recorder({}), []
+    recorder.decompose = lambda func, args, kwargs: again.append(func) or func(*args)
+    with recorder.fake_mode:
+        result = recorder.record(aten.ones.default, [3])
+    holds(not again, "`record` to call `func` with the mode off, so that it isn't recorded again")
+    holds(id(result) in recorder.nodes, "a result that is in `nodes`: `bind` it", got=result)
 
 
 def test_a_recorded_node_takes_nodes_instead_of_tensors(lesson):
@@ -110,7 +119,7 @@ def test_each_tensor_of_a_list_has_its_own_node(lesson):
         result = recorder.bind(parts, recorder.graph.placeholder("x"))
     holds(result is parts, "`bind` to return the result itself", got=result)
     _, *items = recorder.graph.nodes
-    cause = (is_value([]), "no item has a node: `split` returns a list, other operators a tuple")
+    cause = (id(parts[0]) not in recorder.nodes, "a list, such as `split` returns, has items, too")
     equal([node.name for node in items], ["getitem", "getitem_1"], cause=cause)
     equal(["val" in node.meta for node in items], [True, True], hint="`bind` each item to its node")
 
@@ -138,8 +147,8 @@ def test_a_constant_has_one_node_however_often_it_is_used(lesson):
     nodes = recorder.graph.find_nodes(op="get_attr")
     cause = (is_value(3), "each of the three uses added a node for the constant")
     equal(len(nodes), 1, cause=cause)
-    stack = nodes[0].meta.get("nn_module_stack")
-    equal(stack, {}, cause=(is_value(None), "the node of a constant has no stack of modules"))
+    found = {node.name: node.meta.get("nn_module_stack") for node in recorder.graph.nodes}
+    equal(found, {name: {} for name in found})
     holds(isinstance(recorder.known(scale), FakeTensor), "its fake tensor each time, from `known`")
 
 
@@ -183,9 +192,9 @@ def test_an_operator_that_torch_decomposes_is_decomposed(lesson):
     with recorder.fake_mode:
         x = recorder.bind(torch.ones(4), recorder.graph.placeholder("x"))
         result = recorder.decompose(aten.reshape.default, (x, [2, 2]), {})
-    holds(result is not NotImplemented, "the result of `func.decompose`", got=result)
-    hint = "call it with the mode on: it is off while `__torch_dispatch__` runs"
-    equal(operators(recorder.graph), ["aten.view.default"], hint=hint)
+    holds(isinstance(result, FakeTensor), "the result of `func.decompose`", got=result)
+    off = "`func.decompose` was called with the mode off, as it is in `__torch_dispatch__`"
+    equal(operators(recorder.graph), ["aten.view.default"], cause=(is_value([]), off))
     wide = recorder.decompose(aten.linalg_norm.default, (x,), {"dtype": torch.double})
     equal(wide.dtype, torch.double, hint="`func.decompose` takes the keywords of the call")
 
@@ -198,7 +207,7 @@ def test_a_rule_replaces_an_operator(lesson):
         operators(recorder.graph),
         [ones, view, "aten.mean.dim", "aten.mul.Tensor"],
         cause=[
-            (is_value([ones]), "the operators that the rule calls weren't recorded"),
+            (is_value([ones]), "what the rule calls wasn't recorded: call it with the mode on"),
             (is_value([ones, "aten.sum.default"]), "the rule wasn't called"),
             (
                 lambda got: view in got and "aten.sum.default" in got,
@@ -209,7 +218,6 @@ def test_a_rule_replaces_an_operator(lesson):
                 "the rule calls an operator that has a rule, and it wasn't asked",
             ),
         ],
-        hint="call the rule with the mode on: it is off while `__torch_dispatch__` runs",
     )
 
 
@@ -251,7 +259,7 @@ def test_parameters_come_first_then_buffers_then_arguments(lesson):
     buffers = [f"b_{name}".replace(".", "_") for name, _ in model.named_buffers()]
     targets = [node.target for node in recorder.graph.nodes]
     equal(targets, [*parameters, *buffers, "input_0"])
-    equal(recorder.state, dict(zip(targets, names)), hint="buffers are state, too")
+    equal(recorder.state, dict(zip(targets, names)))
 
 
 def test_the_state_names_the_placeholder_that_the_graph_named(lesson):
@@ -275,11 +283,7 @@ def test_a_name_that_python_does_not_allow_becomes_legal(lesson):
 def test_leaves_of_containers_and_keywords_are_inputs(lesson):
     recorder, (x, y, z) = lesson.Recorder({}), torch.ones(3, 2)
     args, kwargs = recorder.lift_arguments((x, Pair(y, 3)), {"scale": z})
-    equal(
-        placeholders(recorder),
-        ["input_0", "input_1", "input_2", "input_3"],
-        hint="each number, each item of a list and each keyword argument is a leaf",
-    )
+    equal(placeholders(recorder), ["input_0", "input_1", "input_2", "input_3"])
     equal((len(args), args[1][1], list(kwargs)), (2, 3, ["scale"]))
     lifted = [recorder.node_of(each).name for each in (args[0], args[1][0], kwargs["scale"])]
     equal(lifted, ["input_0", "input_1", "input_3"])

@@ -67,12 +67,13 @@ PLANS = {
 def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, case):
     sizes, budget, wanted = PLANS[case]
     got = plan(lesson, sizes, budget)
-    late = any(ours > best for (ours, _), (best, _) in zip(got, wanted, strict=False))
+    same = [module for _, module in got] == [module for _, module in wanted]
     equal(
         got,
         wanted,
         cause=[
-            (late and len(got) == len(wanted), "a module is gathered later than it could be"),
+            (same and got > wanted, "a module is gathered later than it could be"),
+            (is_value([fetch[::-1] for fetch in wanted]), "`during` and `module` are swapped"),
             (lambda got: (0, 2) in got and (0, 1) not in got, "a module overtakes an earlier one"),
             (
                 budget == 1,
@@ -80,7 +81,6 @@ def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, case):
                 "its turn comes has no fetch",
             ),
         ],
-        hint="a module takes memory from when it is gathered until it has run",
     )
 
 
@@ -97,9 +97,9 @@ def test_a_module_is_held_until_those_inside_it_have_run(lesson, budget, wanted)
         wanted,
         cause=(
             lambda got: (1, budget) in got,
-            "the outer module's memory was counted as free while an inner one runs",
+            "the outer module's memory was counted as free while an inner one runs: a module has "
+            "run when the last module inside it has, at any depth",
         ),
-        hint="a module has run when the last module inside it has, at any depth",
     )
 
 
@@ -119,7 +119,7 @@ def test_fsdp_is_told_once_for_each_module(lesson):
     names = dict(zip(units, "abcd", strict=True))
     fetches = lesson.Fetch(a, c), lesson.Fetch(b, d), lesson.Fetch(a, b)
     lesson.apply_prefetch(iter(fetches))
-    replaced = (lambda got: len(got) > 2, "a second call for the same module replaces the first")
+    again = "a second call for the same module replaces the first"
     holds(
         told == [("a", [c, b]), ("b", [d])],
         "[('a', [c, b]), ('b', [d])], each with a list",
@@ -127,7 +127,7 @@ def test_fsdp_is_told_once_for_each_module(lesson):
             (name, type(modules).__name__, [names[each] for each in modules])
             for name, modules in told
         ],
-        cause=replaced,
+        cause=(lambda got: [name for name, *_ in got].count("a") > 1, again),
     )
 
 
@@ -243,6 +243,7 @@ def test_modules_come_in_the_order_of_their_calls(lesson):
         "modules",
         record(lesson, Outer())["modules"],
         ["(root)", "inner", "inner.0", "inner.0.linear", "inner.0.linear", "inner.1", "last"],
+        cause=(lambda got: got[-2:] == ["inner", "last"], "a module was noted after its call"),
     )
 
 
@@ -253,7 +254,11 @@ def test_each_call_is_noted_in_the_list_of_its_caller(lesson):
         [["inner", "last"], ["inner.0"]],
         cause=[
             (
-                lambda found: "inner" in found[1] or found == [[], []],
+                is_value([["(root)", "(root)"], ["inner"]]),
+                "an entry has the caller, and not the module that is called",
+            ),
+            (
+                lambda found: found in ([[], ["inner"]], [[], []]),
                 "a call is in the list of the module that is called, not of its caller: "
                 "note a call before the called module becomes the current one",
             ),
@@ -262,16 +267,10 @@ def test_each_call_is_noted_in_the_list_of_its_caller(lesson):
                 "after a call, the root was the current module, and not the caller",
             ),
             (
-                lambda found: "(root)" in found[0],
-                "the root itself takes no parameter: this operation belongs to another list, or to "
-                "none",
-            ),
-            (
-                lambda found: "inner.1" in found[1],
-                "inner.1 has no parameters, so its call isn't noted",
+                is_value([["inner"], ["inner.0"]]),
+                "after a call, the caller wasn't the current module again",
             ),
         ],
-        hint="note the call for the caller, make the module current, call it, and go back",
     )
 
 
@@ -308,8 +307,9 @@ def test_after_a_failure_the_record_shows_where_it_happened(lesson):
     hint = "put the current module back after the call, not in a `finally`"
     found = readable(watcher.exec_info, model)
     equal(found["current"], "1", hint=hint)
-    usages = found["usages"]["(root)"]
-    same_usages("(root)", usages, [["1", [["scale", "1.scale"]]]])
+    missing = not any(found["usages"].values())
+    noted = (missing, "the call that fails isn't noted: note a call before you make it")
+    equal(found["usages"]["(root)"], [["1", [["scale", "1.scale"]]]], cause=noted)
 
 
 # --- step 4: a node is made -----------------------------------------------------------------------

@@ -98,7 +98,7 @@ def keeps_the_proxy_for_itself(lesson):
         original(self, *arguments, **options)
 
 
-@wrong("test_modules_come_in_the_order_of_their_calls", says="the order in `modules` differs")
+@wrong("test_modules_come_in_the_order_of_their_calls", says="a module was noted after its call")
 def records_a_module_after_its_call(lesson):
     """Appends the module when its call is over: children come first."""
 

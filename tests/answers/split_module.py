@@ -44,7 +44,7 @@ def collect_with(values_of):
 
 @wrong(
     "test_the_values_that_cross_are_outputs_here_and_inputs_there",
-    says="the get_attr node of a parameter is passed in",
+    says="the get_attr node of a parameter enters too",
 )
 def parameters_are_read_inside(lesson):
     """Lets each partition read the parameters itself."""

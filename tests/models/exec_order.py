@@ -195,8 +195,7 @@ def same_names(field: str, actual: object, expected: object, *, cause: Any = ())
     causes = [(FOREIGN in actual, f"`{field}` names another model: the record is shared")]
     causes += [cause] if cause else []
     causes += [(sorted(actual) == sorted(expected), f"the order in `{field}` differs")]
-    hint = f"compare `{field}` call by call: print when a call begins and when a node is made"
-    equal(actual, expected, cause=causes, hint=hint)
+    equal(actual, expected, cause=causes)
 
 
 def same_usages(user: str, actual: list, expected: list) -> None:
