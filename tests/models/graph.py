@@ -14,22 +14,21 @@ from torch import fx, nn
 from tests import zoo
 from tests.suite import holds
 from tests.suite.chance import several, showing
-from tests.suite.expect import Words
+from tests.suite.expect import Cause, Words
 
 # The errors of a refused edit; some of torch's are `AssertionError`s.
 REFUSALS = (AssertionError, RuntimeError, ValueError)
-LINKS = "when a node moves, its old neighbours become neighbours of each other"
 
 
 # --- what is compared -----------------------------------------------------------------------------
 
 
-def state(graph: Any) -> dict[str, Any]:
+def state(graph: Any, cause: Cause = "") -> dict[str, Any]:
     """Everything visible of a graph, by names, so that two graphs can be compared."""
-    nodes = met_once(graph.nodes)
+    nodes, backwards = (met_once(each, cause) for each in (graph.nodes, reversed(graph.nodes)))
     return {
         "the names, in order": [node.name for node in nodes],
-        "the names, backwards": [node.name for node in met_once(reversed(graph.nodes))],
+        "the names, backwards": [node.name for node in backwards],
         "the number of nodes": len(graph.nodes),
         "the steps": {node.name: (node.op, node.target, node.type) for node in nodes},
         "the arguments": {node.name: f"{node.args}, {dict(node.kwargs)}" for node in nodes},
@@ -38,20 +37,20 @@ def state(graph: Any) -> dict[str, Any]:
     }
 
 
-def met_once(nodes: Iterable[Any]) -> list[Any]:
+def met_once(nodes: Iterable[Any], cause: Cause) -> list[Any]:
     """The nodes of an iteration; fail if one comes twice, since the loop would never end."""
     met: dict[Any, None] = {}
     for node in nodes:
         if node in met:
             again = f"{node} again, after {', '.join(map(str, met))}"
-            holds(False, "an iteration visits each node once", got=again, hint=LINKS)
+            holds(False, "an iteration visits each node once", got=again, cause=cause)
         met[node] = None
     return list(met)
 
 
 def same_state(ours: Any, theirs: Any, after: str = "", **words: Any) -> None:
     """Fail with the first aspect in which two graphs differ."""
-    expected, got = state(theirs), state(ours)
+    expected, got = state(theirs), state(ours, words.get("cause", ""))
     for aspect, value in expected.items():
         different = differing(got[aspect], value)
         what = f"{aspect}{' after ' * bool(after)}{after}: {different[1]}"
@@ -88,7 +87,7 @@ def outcome(edit: Callable[[Any], Any], graph: Any) -> str:
 CANDIDATES = {
     "twice": ["x", "x", "x"],
     "numbered": ["x_1", "x", "x", "x_1", "x_2", "x", "y_1_1", "y_1_1"],
-    "illegal": ["layer1.0.conv1", "a--b", "1x", "é"],
+    "illegal": ["Layer1.0.conv1", "a--b", "1x", "é"],
     "reserved": ["list", "for", "torch", "list_1", "list", "inf", "nan", "device"],
     "underscores": ["_", "_", "__", "_1", "_1", "a_", "a_"],
 }
