@@ -76,10 +76,10 @@ class Namespace:
         names from the start, count: the second ``x`` is ``x_1``. Don't stack numbers: a second
         ``x_1`` becomes ``x_2``, not ``x_1_1``.
 
-        A base is never empty, so ``_1`` is a base without a number. You may begin each count with
-        1; then the thousandth ``add`` tries a thousand names. To save that time, continue from
-        ``last_number``, which holds the last number that you gave each base. It's up to you whether
-        a number that a candidate brings counts.
+        Continue from ``last_number``, which holds the last number that you gave each base. If you
+        begin with 1 each time, the thousandth ``add`` tries a thousand names; only the stretch
+        measures that. It's up to you whether a number that a candidate brings counts. A base is
+        never empty, so ``_1`` is a base without a number.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name(each) for each in ("x", "x", "x_1", "x", "layer1.0", "a--b")]
