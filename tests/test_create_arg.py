@@ -18,6 +18,7 @@ from tests.models.create_arg import (
     is_constant,
     is_refused,
     kept_on_the_root,
+    made_by_it,
     plugged,
     proxy,
     standing,
@@ -107,10 +108,25 @@ def test_a_named_tuple_is_built_by_a_node(tracer):
     made = tracer.create_arg(zoo.Pair(x, right=[x, 1]))
     is_call = isinstance(made, Node) and made.op == "call_function"
     equal(
-        (made.target, made.args, made.kwargs) if is_call else made,
-        (zoo.Pair, (x.node, [x.node, 1]), {}),
+        (made.target, repr(made.args), made.kwargs) if is_call else made,
+        (zoo.Pair, repr((x.node, [x.node, 1])), {}),
         cause=(is_value((x.node, [x.node, 1])), "a named tuple was treated as a plain tuple"),
         hint="`call_function` of the class, its elements as positional arguments",
+    )
+    made_by_it(tracer, made)
+
+
+def test_elements_are_converted_by_the_most_derived_method(lesson):
+    class Doubling(own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
+        def create_arg(self, a: object) -> object:
+            return a * 2 if isinstance(a, int) else super().create_arg(a)
+
+    tracer = standing(Doubling(), Model())
+    equal(
+        [tracer.create_arg([1, {"a": (2,)}]), tracer.create_arg(zoo.Pair(1, 2)).args],
+        [[2, {"a": (4,)}], (2, 4)],
+        cause=(lambda got: 1 in got[0] + [*got[1]], "the subclass wasn't asked for the elements"),
+        hint="call `self.create_arg(element)`, so that subclasses have their say",
     )
 
 
@@ -124,7 +140,6 @@ def test_a_tensor_that_the_model_holds_has_a_path(lesson):
     equal(
         [paths.get(tensor) for tensor in tensors],
         ["weight", "child.mean", "child.inner.table", None],
-        hint="a tensor is a key of a dict by identity",
     )
 
 
@@ -136,17 +151,20 @@ HELD = [
 
 @pytest.mark.parametrize("path", HELD)
 def test_a_value_that_the_model_holds_is_read_from_there(tracer, path):
+    def is_only_below(got):
+        return "." in path and is_refused(got) and target_of(tracer, tracer.root.weight) == "weight"
+
     equal(
         target_of(tracer, operator.attrgetter(path)(tracer.root)),
         path,
         cause=[
             (is_constant, "a tensor that the model holds became a constant"),
-            ("." in path and is_refused, "only what the root itself holds was searched"),
+            (is_only_below, "only what the root itself holds was searched"),
+            (is_value(f".{path}"), "a leading dot: the root's empty path was joined with the name"),
             (is_value("child.tied"), "the last of two names was taken, and not the first"),
-            (is_value("child.alias"), "a plain attribute was taken before the registered buffer"),
-            (lambda got: got in HELD, "another value of the model was taken for it"),
+            (is_value("child.alias"), "a plain attribute was taken, and not the registered buffer"),
+            (lambda got: got in ["", *HELD], "another value of the model was taken for it"),
         ],
-        hint="a get_attr node with its path: look before you make a constant",
     )
 
 
@@ -163,17 +181,6 @@ def test_tensors_with_equal_numbers_are_told_apart(tracer, name):
     )
 
 
-def test_a_foreign_parameter_is_refused(tracer):
-    got = target_of(tracer, nn.Parameter(torch.rand(2)))
-    holds(
-        is_refused(got),
-        "NameError",
-        got=got,
-        cause=(is_constant, "a parameter that the model doesn't have became a constant"),
-        hint="raise NameError: training the graph would train a tensor that isn't the model's",
-    )
-
-
 def test_a_foreign_module_is_refused(tracer):
     hint = "hand it to `super().create_arg(a)`, which refuses it"
     went_in = "a module that the root doesn't hold went into the graph"
@@ -182,17 +189,17 @@ def test_a_foreign_module_is_refused(tracer):
 
 
 def test_another_root_has_its_own_paths(tracer):
-    child, constant = tracer.root.child, torch.rand(3)
-    before = [target_of(tracer, value) for value in (child.weight, child.table, constant)]
+    child = tracer.root.child
+    values = child.weight, child.table, child.inner
+    before = [target_of(tracer, value) for value in values]
     standing(tracer, child)
-    *got, path = [target_of(tracer, value) for value in (child.weight, child.table, constant)]
+    got = [target_of(tracer, value) for value in values]
     equal(
-        [*before[:2], *got],
-        ["child.weight", "child.table", "weight", "table"],
-        cause=(got == before[:2], "a path below one root was the answer for another"),
+        [before, got],
+        [["child.weight", "child.table", "child.inner"], ["weight", "table", "inner"]],
+        cause=(bool({*before} & {*got}), "a path below one root was the answer for another"),
         hint="remember for which root the paths are, or remember nothing",
     )
-    holds(getattr(child, path, None) is constant, "the constant on the second root", got=path)
 
 
 def test_a_new_trace_reads_the_model_again(tracer):
@@ -202,13 +209,28 @@ def test_a_new_trace_reads_the_model_again(tracer):
     equal(target_of(tracer, tracer.root.late), "late", hint="a new trace has a new `self.graph`")
 
 
+def test_every_use_has_a_node_of_its_own(tracer):
+    values = tracer.root.weight, tracer.root.child, zoo.Pair(1, 2)
+    nodes = [tracer.create_arg(value) for value in values * 2]
+    equal(
+        len({id(node) for node in nodes}),
+        6,
+        cause=(
+            lambda different: different < 6,
+            "a node was kept and handed out again: it may come after its next user",
+        ),
+        hint="remember paths, and make a node for each use",
+    )
+
+
 # --- step 3: constants ----------------------------------------------------------------------------
 
 
 def test_an_attribute_of_any_kind_is_found(lesson):
-    names = ["training", "weight", "mean", "child", "forward"]
-    found = [lesson.has_attribute(Model(), name) for name in (*names, "nothing")]
-    equal(found, [True] * 5 + [False])
+    root = Model()
+    root.register_buffer("empty", None)
+    names = ["training", "weight", "mean", "child", "forward", "eval", "empty"]
+    equal([name for name in [*names, "nothing"] if lesson.has_attribute(root, name)], names)
 
 
 def test_an_attribute_is_found_without_being_read(lesson):
@@ -225,12 +247,9 @@ def test_each_prefix_is_counted_from_0_without_the_names_in_use(lesson):
     tracer.root.register_buffer("_first0", torch.zeros(1))
     for prefix in ("_first", "_first", "_second"):
         names.append(tracer.get_fresh_qualname(prefix))
-        setattr(tracer.root, names[-1], 1)
-    equal(
-        names,
-        ["_first1", "_first2", "_second0"],
-        hint="count on until no attribute of the root has the name",
-    )
+        vars(tracer.root)[names[-1]] = 1
+    hint = "count on until no attribute of the root has the name"
+    equal(names, ["_first1", "_first2", "_second0"], hint=hint)
 
 
 def test_each_tracer_counts_from_0(lesson):
@@ -277,46 +296,26 @@ def test_a_constant_is_not_part_of_the_state(tracer):
 def test_each_constant_is_kept_once(tracer):
     first, second = torch.ones(2), torch.ones(2)
     paths = [target_of(tracer, constant) for constant in (first, second, first)]
+    equal(len({*tracer.made}), 3, hint="make a node for each use")
     equal(
         [paths.index(path) for path in paths],
         [0, 1, 0],
         cause=(is_value([0, 1, 2]), "each use of one tensor made an attribute of its own"),
         hint="remember the path of each constant by identity",
     )
+    standing(tracer, child := tracer.root.child)
+    path = target_of(tracer, first)
+    holds(getattr(child, path, None) is first, "the constant on the root of the next trace too")
 
 
-# --- the whole: whose work it is ------------------------------------------------------------------
-
-
-def test_elements_are_converted_by_the_most_derived_method(lesson):
-    class Doubling(own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
-        def create_arg(self, a: object) -> object:
-            return a * 2 if isinstance(a, int) else super().create_arg(a)
-
-    tracer = standing(Doubling(), Model())
-    equal(
-        [tracer.create_arg([1, {"a": (2,)}]), tracer.create_arg(zoo.Pair(1, 2)).args],
-        [[2, {"a": (4,)}], (2, 4)],
-        cause=(lambda got: 1 in got[0] + [*got[1]], "the subclass wasn't asked for the elements"),
-        hint="call `self.create_arg(element)`, so that subclasses have their say",
-    )
-
-
-def test_a_node_is_made_by_the_most_derived_method(lesson):
-    class Counting(own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
-        def create_node(self, kind, target, args, kwargs, *rest, **options) -> Node:
-            made.append((kind, len(args) + len(kwargs)))
-            return super().create_node(kind, target, args, kwargs, *rest, **options)
-
-    made: list[tuple[str, int]] = []
-    tracer = standing(Counting(), root := Model())
-    tracer.create_arg([root.weight, root.mean, root.child, torch.rand(1), zoo.Pair(1, 2)])
-    past_it = (len(tracer.graph.nodes) > len(made), "the graph was asked for nodes, not the tracer")
-    equal(
-        made,
-        [("get_attr", 0)] * 4 + [("call_function", 2)],
-        cause=past_it,
-        hint="`self.create_node(op, target, args, kwargs)`, so that subclasses have their say",
+def test_a_foreign_parameter_is_refused(tracer):
+    got = target_of(tracer, nn.Parameter(torch.rand(2)))
+    holds(
+        is_refused(got),
+        "NameError",
+        got=got,
+        cause=(is_constant, "a parameter that the model doesn't have became a constant"),
+        hint="raise NameError: training the graph would train a tensor that isn't the model's",
     )
 
 
@@ -325,20 +324,6 @@ def test_the_conversion_is_your_own(lesson):
     with barred(torch.fx.Tracer, "create_arg"):
         paths = [target_of(tracer, tracer.root.child.mean), target_of(tracer, torch.rand(1))]
     equal(paths[0], "child.mean", cause=(is_constant, "the buffer was taken for a constant"))
-
-
-def test_every_use_has_a_node_of_its_own(tracer):
-    constant = torch.rand(1)
-    nodes = [tracer.create_arg(value) for value in (tracer.root.weight, constant) * 2]
-    equal(
-        len({id(node) for node in nodes}),
-        4,
-        cause=(
-            lambda different: different < 4,
-            "a node was kept and handed out again: it may come after its next user",
-        ),
-        hint="remember paths, and make a node for each use",
-    )
 
 
 # --- the whole: inside the real engine ------------------------------------------------------------

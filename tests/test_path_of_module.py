@@ -50,6 +50,44 @@ def test_a_foreign_module_is_refused(lesson):
     holds(is_refused(got), "NameError", got=got, cause=cause)
 
 
+def test_the_path_follows_the_root(lesson):
+    outer, inner = Equal(), Equal()
+    outer.inner, inner.act = inner, nn.ReLU()
+    tracer = tracer_at(lesson, outer)
+    before = path_of(tracer, inner.act)
+    tracer.root = inner
+    stale = (is_value(["inner.act"] * 2), "a path below the first root was the answer for another")
+    equal([before, path_of(tracer, inner.act)], ["inner.act", "act"], cause=stale)
+    holds(is_refused(path_of(tracer, outer)), "NameError for a module above the second root")
+
+
+def test_the_model_is_left_as_it_was(lesson):
+    root = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh()))
+    before = {name for module in root.modules() for name in vars(module)}
+    path_of(tracer_at(lesson, root), root[1][0])
+    after = {name for module in root.modules() for name in vars(module)}
+    notes = "notes were left on the modules: they go with the model wherever it goes"
+    equal(after - before, set(), cause=(bool, notes))
+
+
+def test_the_search_is_your_own(lesson):
+    root = nn.Sequential(nn.Sequential(nn.ReLU()))
+    tracer = tracer_at(lesson, root)
+    with barred(torch.fx.Tracer, "path_of_module"):
+        equal(path_of(tracer, root[0][0]), "0.0")
+
+
+def test_a_subclass_may_ask_for_the_path_and_change_it(lesson):
+    class Shouting(own(lesson.PathOfModule, "path_of_module"), torch.fx.Tracer):
+        def path_of_module(self, mod: nn.Module) -> str:
+            return super().path_of_module(mod) + "!"
+
+    tracer = Shouting()
+    tracer.root = nn.Sequential(nn.Sequential(nn.ReLU()))
+    hint = "keep the work in `path_of_module` itself, and let it not call itself"
+    equal(path_of(tracer, tracer.root[0][0]), "0.0!", hint=hint)
+
+
 # --- step 2: several names, names without a module, cycles ----------------------------------------
 
 
@@ -60,7 +98,7 @@ def test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down(lesson)
     root.last = nn.Sequential(shared)
     cause = [
         (is_value("shallow"), "a child was asked before all that is below an earlier one"),
-        (is_value("last.0"), "the last name overwrote the first one"),
+        (is_value("last.0"), "the last of three names was taken, and not the first"),
     ]
     equal(path_of(tracer_at(lesson, root), shared), "deep.0.0", cause=cause)
 
@@ -68,9 +106,9 @@ def test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down(lesson)
 def test_a_name_without_a_module_is_skipped(lesson):
     root = nn.Module()
     root.register_module("nothing", None)
-    root.something = nn.ReLU()
+    root.something = nn.Sequential()  # empty, so that it is as false as `None`
     nothing = (lambda error: "NoneType" in str(error), "the search went into `None`")
-    hint = "`register_module(name, None)` is allowed: skip it"
+    hint = "`register_module(name, None)` is allowed: skip what `is None`, and nothing else"
     with noting(cause=nothing, hint=hint, on=(AttributeError,)):
         equal(path_of(tracer_at(lesson, root), root.something), "something", hint=hint)
 
@@ -85,42 +123,6 @@ def test_a_module_tree_with_a_cycle_ends(lesson):
 
 
 # --- the whole: inside the real engine ------------------------------------------------------------
-
-
-def test_the_path_follows_the_root(lesson):
-    inner = nn.Sequential(nn.ReLU())
-    tracer = tracer_at(lesson, nn.Sequential(nn.Identity(), inner))
-    before = path_of(tracer, inner[0])
-    tracer.root = inner
-    stale = (is_value(["1.0", "1.0"]), "a path below the first root was the answer for another")
-    equal([before, path_of(tracer, inner[0])], ["1.0", "0"], cause=stale)
-
-
-def test_the_model_is_left_as_it_was(lesson):
-    root = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh()))
-    before = [set(vars(module)) for module in root.modules()]
-    path_of(tracer_at(lesson, root), root[1][0])
-    notes = "notes were left on the modules: they go with the model wherever it goes"
-    after = [set(vars(module)) for module in root.modules()]
-    equal(after, before, cause=(after != before, notes))
-
-
-def test_the_search_is_your_own(lesson):
-    root = nn.Sequential(nn.Sequential(nn.ReLU()))
-    tracer = tracer_at(lesson, root)
-    with barred(torch.fx.Tracer, "path_of_module"):
-        equal(path_of(tracer, root[0][0]), "0.0")
-
-
-def test_a_subclass_may_ask_for_the_path_and_change_it(lesson):
-    class Shouting(own(lesson.PathOfModule, "path_of_module"), torch.fx.Tracer):
-        def path_of_module(self, mod: nn.Module) -> str:
-            return super().path_of_module(mod).upper()
-
-    tracer, root = Shouting(), nn.Module()
-    tracer.root, root.encoder = root, nn.ReLU()
-    hint = "keep the work in `path_of_module` itself, and let it not call itself"
-    equal(path_of(tracer, root.encoder), "ENCODER", hint=hint)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -114,7 +114,7 @@ def the_path_begins_with_a_dot(lesson):
 
 @wrong(
     "test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down",
-    says="the last name overwrote the first one",
+    says="the last of three names was taken",
 )
 def the_last_of_two_names_wins(lesson):
     """Lets each name of a shared module overwrite the one before."""

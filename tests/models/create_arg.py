@@ -8,6 +8,7 @@ from torch.fx import Graph, Node
 from torch.fx.proxy import Scope, TracerBase
 
 from tests import zoo
+from tests.models.path_of_module import Equal
 from tests.suite import holds, own
 
 
@@ -19,12 +20,12 @@ class Model(nn.Module):
         self.weight = nn.Parameter(torch.rand(2))
         self.register_buffer("mean", torch.rand(2))
         self.table = torch.rand(2)
-        self.child = nn.Module()
+        self.child = Equal()
         self.child.weight = nn.Parameter(torch.rand(2))
         self.child.register_buffer("mean", torch.rand(2))
         self.child.table = torch.rand(2)
-        self.child.inner = nn.Module()
-        self.child.inner.table = torch.rand(2)
+        self.child.inner = Equal()
+        self.child.inner.table = torch.rand(2).as_subclass(Named)
         self.child.tied = self.weight
         self.child.alias = self.mean
 
@@ -43,9 +44,14 @@ def tracer_at(lesson, root: nn.Module, base: type[TracerBase] = torch.fx.Tracer)
 
 
 def standing(tracer: TracerBase, root: nn.Module) -> TracerBase:
-    """Set the tracer up as a trace of ``root`` would, and return it."""
+    """Set the tracer up as a trace of ``root`` would, and list the nodes that it makes."""
+
+    def create_node(*args, **options):
+        tracer.made.append(type(tracer).create_node(tracer, *args, **options))
+        return tracer.made[-1]
+
     tracer.scope, tracer.module_stack, tracer.node_name_to_scope = Scope("", None), {}, {}
-    tracer.root, tracer.graph = root, Graph()
+    tracer.root, tracer.graph, tracer.made, tracer.create_node = root, Graph(), [], create_node
     vars(tracer).pop("tensor_attrs", None)  # a trace begins without
     return tracer
 
@@ -64,11 +70,18 @@ def target_of(tracer, value: object) -> str | NameError:
         got=node,
         cause=[
             (node is value, "the value itself was put into the graph"),
-            (not isinstance(node, Node), "a plain value was put into the graph"),
+            (isinstance(node, torch.fx.Proxy), "`create_proxy` was called: a graph holds nodes"),
         ],
         hint="`self.create_node('get_attr', path, (), {})` and return the node",
     )
+    made_by_it(tracer, node)
     return node.target
+
+
+def made_by_it(tracer, node: Node) -> None:
+    """Fail unless the tracer was asked for the node: a subclass may make it in its own way."""
+    hint = "`self.create_node(op, target, args, kwargs)`, so that subclasses have their say"
+    holds(node in tracer.made, "a new node that `self.create_node` made", got=node, hint=hint)
 
 
 def is_refused(got: object) -> bool:
@@ -88,7 +101,7 @@ def kept_on_the_root(tracer, value: object, name: str, hint: str = "") -> None:
         got=path,
         cause=[
             (lambda path: not hasattr(tracer.root, path), "nothing was stored on the root"),
-            (lambda path: path.startswith(name), "a copy was stored"),
+            (lambda path: path.startswith(name), "another tensor was stored, such as a copy"),
             (lambda path: isinstance(path, str), "another value of the model was taken for it"),
         ],
         hint=hint,
