@@ -159,7 +159,7 @@ def test_an_attribute_is_a_call_of_getattr(lesson, function):
 def test_an_attribute_is_one_node_for_all_uses_and_another_if_it_is_read_again(lesson):
     def function(x):
         shape = x.shape
-        return shape[0] + shape() + shape() + shape[1] + x.shape[2]  # a call is no use of the node
+        return shape[0] + shape() + shape() + shape[1] + x.shape[2]  # calls need no node
 
     def number_of_nodes(graph):
         return [node.target for node in graph.nodes].count(getattr)
