@@ -171,6 +171,24 @@ def test_a_test_that_is_red_alone_too_keeps_its_own_cause(judge: Judge, lessons:
     assert not [each for each in verdict.failures if "alone" in each.text]
 
 
+WARNS_ONCE = """
+import sys, warnings
+
+class PathOfModule:
+    def path_of_module(self, mod):
+        sys.asked = getattr(sys, "asked", 0) + 1
+        if sys.asked == 5:
+            warnings.warn("only once")
+        return next(path for path, each in self.root.named_modules() if each is mod)
+"""
+
+
+def test_a_warning_that_is_given_once_is_not_taken_for_state(judge: Judge, lessons: Path):
+    texts = [each.text for each in judged(judge, lessons, WARNS_ONCE).failures]
+    assert [text for text in texts if "UserWarning: only once" in text]
+    assert not [text for text in texts if "alone" in text]
+
+
 @pytest.mark.parametrize("lesson", [LESSON, "create_arg", "placeholders"])
 def test_a_misspelt_method_is_not_answered_by_torchs(lesson: str, lessons: Path):
     method = {"placeholders": "create_args_for_root"}.get(lesson, lesson)
