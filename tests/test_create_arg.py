@@ -114,6 +114,7 @@ def test_a_named_tuple_is_built_by_a_node(tracer):
         hint="`call_function` of the class, its elements as positional arguments",
     )
     made_by_it(tracer, made)
+    made_by_it(tracer, tracer.create_arg(zoo.Pair(1, 2)))
 
 
 def test_elements_are_converted_by_the_most_derived_method(lesson):

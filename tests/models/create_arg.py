@@ -96,11 +96,12 @@ def kept_on_the_root(tracer, value: object, name: str, hint: str = "") -> None:
     """Fail unless the root has the value itself under a new name."""
     path = target_of(tracer, value)
     holds(
-        not is_refused(path) and getattr(tracer.root, path, None) is value,
+        not is_refused(path) and vars(tracer.root).get(path) is value,
         f"an attribute `{name}N` of the root that is the value itself",
         got=path,
         cause=[
             (lambda path: not hasattr(tracer.root, path), "nothing was stored on the root"),
+            (lambda path: getattr(tracer.root, path) is value, "it is on the class of the root"),
             (lambda path: path.startswith(name), "another tensor was stored, such as a copy"),
             (lambda path: isinstance(path, str), "another value of the model was taken for it"),
         ],
