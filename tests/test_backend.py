@@ -653,14 +653,9 @@ def test_each_kernel_is_one_call_and_computes_what_eager_does(lesson, function):
     calls = [node.name for node in module.graph.nodes if node.op.startswith("call")]
     words = "the `__name__` of the function that `launcher` returns names its calls"
     equal(calls, CALLED[function], cause=(lambda got: "kernel" not in got, words))
-    same_numbers(
-        found,
-        expected,
-        cause=(
-            lambda got: [each.shape for each in got] != [each.shape for each in expected],
-            "an output has the shape of its node, which isn't always the loop's",
-        ),
-    )
+    shapes = [each.shape for each in expected]
+    words = "an output has the shape of its node, which isn't always the loop's"
+    same_numbers(found, expected, cause=(lambda got: [each.shape for each in got] != shapes, words))
 
 
 def test_a_flat_kernel_is_called_for_long_rows(lesson):

@@ -157,7 +157,7 @@ LAYERS += [(Checked(torch.relu), torch.relu), (nn.Tanh(), torch.tanh)]
 def test_a_layer_does_not_check_a_proxy(lesson, layer, target):
     gm = traced(nn.Sequential(layer))
     (result,) = lesson.CallRecorder(gm, lesson.module_calls(gm), lambda module: False).record()
-    equal(result.target, target, cause=(is_value("0"), "`self.is_leaf` says that it is no leaf"))
+    equal(result.target, target, cause=(is_value("0"), "`self.is_leaf` says that it isn't a leaf"))
 
 
 @pytest.mark.parametrize("compute", [torch.relu, branches])

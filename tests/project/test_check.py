@@ -69,7 +69,7 @@ def test_what_is_red_is_judged_explained_and_remembered(learner, warm):
     before = everything_in(learner.lessons)
     played = play("check", LESSON)
     assert played.code == 1
-    assert "the last name overwrote the first one" in played.screen
+    assert "the last of three names was taken" in played.screen
     assert len(played.screen.splitlines()) <= 25
     result = progress.recall(LESSON)
     assert (result.state, result.is_current, result.green) == ("red", True, "")
