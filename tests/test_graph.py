@@ -212,7 +212,8 @@ def test_new_nodes_go_to_the_insertion_point(lesson, where, place):
         graph.get_attr("afterwards")
 
     stayed = lambda names: [*names].index("afterwards") + 1 < len(names)
-    turned = lambda names: names[place + 1 : place + 3] == ["first", "second"]
+    after = where == "inserting_after"
+    turned = lambda names: after and names[place + 1 : place + 3] == ["first", "second"]
     cause = [
         (stayed, "the insertion point wasn't restored after its block"),
         (turned, "each new node goes directly after the given one, so the last comes first"),

@@ -88,7 +88,7 @@ def iteration_goes_over_a_copy(lesson):
     lesson.NodeList.__iter__ = lambda self: iter(list(walk(self)))
 
 
-@wrong("test_new_nodes_go_to_the_insertion_point", says="directly after it, each time")
+@wrong("test_new_nodes_go_to_the_insertion_point", says="so the last comes first")
 def new_nodes_go_after_the_previous_one(lesson):
     """Puts each new node after the previous one."""
     lesson.Graph.inserting_after = lambda self, n: self.inserting_before(n.next)
