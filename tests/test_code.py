@@ -254,6 +254,7 @@ def test_placeholders_are_parameters_with_annotations_and_defaults(lesson):
         equal(runnable(lesson, graph)(3, 2, PAIR, None, 5), 11)
 
 
+@pytest.mark.since("2.12", "an output is written as an argument")
 def test_an_output_is_written_as_an_argument(lesson):
     graph = fx.Graph()
     graph.output((graph.placeholder("x"), PAIR))
