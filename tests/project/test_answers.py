@@ -18,7 +18,6 @@ from collections.abc import Callable
 from types import FrameType
 
 import pytest
-import torch
 
 from kata.showing import LINES, show
 from kata.terminal import open_console
@@ -142,7 +141,6 @@ def in_a_fork(work: Callable[[], tuple[str, str]]) -> tuple[str, str]:
     here, there = fork.Pipe(duplex=False)
 
     def child() -> None:
-        torch.set_num_threads(1)  # the copy would wait for threads that only this process has
         gc.freeze()  # to look at what it shares with this process would copy that
         there.send(work())
 

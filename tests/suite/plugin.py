@@ -149,6 +149,8 @@ def order_of(config: pytest.Config) -> dict[str, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    # A fork has none of the threads that its process has computed with, and waits for them forever.
+    torch.set_num_threads(1)
     if not torch.accelerator.is_available():
         # Autograd starts its threads for devices at the first backward, and a fake tensor claims to
         # have one. A fork has no such threads, so it can't go backward if there are any.
