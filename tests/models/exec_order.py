@@ -192,7 +192,8 @@ def same_record(actual: Record, expected: Record) -> None:
 
 
 def same_names(field: str, actual: object, expected: object, *, cause: Any = ()) -> None:
-    causes = [(FOREIGN in actual, f"`{field}` names another model: the record is shared")]
+    both = FOREIGN in actual and {*actual} != {FOREIGN}
+    causes = [(both, f"`{field}` names another model, too: the record is shared")]
     causes += [cause] if cause else []
     causes += [(sorted(actual) == sorted(expected), f"the order in `{field}` differs")]
     equal(actual, expected, cause=causes)
