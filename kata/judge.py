@@ -238,7 +238,7 @@ def kill_group(pid: int) -> None:
 class Timer:
     """How long something may take: by the processor's clock, or by the one on the wall if it waits.
 
-    Other programs on a busy machine don't count, and an endless loop or a deadlock still ends.
+    Time that other programs take isn't counted, and an endless loop or a deadlock is stopped.
     """
 
     limit: float

@@ -285,8 +285,8 @@ def phases(kernel: Kernel) -> list[list[Node]]:  # step 3
 
     A sum is known only after a pass. So a node with a value per column waits for the next pass if
     it uses a value per row (``is_per_row``) of this kernel. A node with a value per row doesn't: it
-    is computed after the pass. Each node runs as early as it can. The nodes of a
-    group are in the order of the kernel.
+    is computed after the pass. Each node runs as early as it can. The nodes of a group are in the
+    order of the kernel.
 
     >>> from lessons.capture import capture
     >>> def softmax(x):

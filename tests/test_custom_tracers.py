@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from tests import zoo
 from tests.models.custom_tracers import Scaled, all_tagged, leaves, paths, plain, traced_paths
-from tests.suite import equal, holds, is_value, same_graph
+from tests.suite import equal, holds, is_value, same_graph, same_numbers
+from tests.suite.engine import graph_module
 
 TABLE = Path(__file__).parent / "data" / "resnet18_modules.txt"
 
@@ -54,6 +55,14 @@ def test_other_modules_are_recorded_as_usual(lesson):
         cause=(lambda targets: "2" in targets, "the `Sequential` has become a leaf"),
         hint=LEAF_HINT,
     )
+
+
+def test_resnet18_without_relu_modules_computes_the_same(lesson):
+    specimen = zoo.resnet18()
+    graph = lesson.LowerReluTracer().trace(specimen.model)
+    called = [node for node in graph.nodes if node.op == "call_function" and node.target is F.relu]
+    equal(len(called), 17, hint=LEAF_HINT)
+    same_numbers(graph_module(specimen.model, graph)(*specimen.inputs), specimen.eager())
 
 
 def test_super_decides_about_other_modules(lesson):

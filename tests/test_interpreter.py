@@ -145,10 +145,11 @@ def test_the_run_ends_at_the_output(lesson):
 
 def test_an_error_keeps_its_type_and_names_its_node(lesson):
     interpreter = keeping(lesson, traced(lambda x: x.neg()))
-    interpreter.run_node = refuse
+    run_node = interpreter.run_node
+    interpreter.run_node = lambda node: refuse() if node.name == "neg" else run_node(node)
     words = error_of(lambda: interpreter.run(ONE))
     holds("Refused" in words, "the same error that `run_node` raised", got=words)
-    holds("%x" in words, "the error names the node x", got=words)
+    holds("%neg" in words, "the error names the node neg", got=words)
 
 
 # --- step 4: values are freed ---------------------------------------------------------------------

@@ -287,7 +287,7 @@ def test_the_model_given_is_not_changed(lesson):
     lesson.invert(model)
     stored = (lambda names: "_tensor_constant0" in names, "the trace stored a constant on it")
     hint = "trace a copy that shares parameters and submodules"
-    equal(set(vars(model)) - attributes, set(), cause=stored, hint=hint)
+    equal(set(vars(model)) ^ attributes, set(), cause=stored, hint=hint)
     equal(numbers_of(model), numbers)
     shared = (is_value([True, False]), "the copy's submodules are those of the model")
     equal([each.training for each in model.modules()], [True, True], cause=shared)

@@ -67,7 +67,7 @@ def test_the_model_is_left_as_it_was(lesson):
     path_of(tracer_at(lesson, root), root[1][0])
     after = {name for module in root.modules() for name in vars(module)}
     notes = "notes were left on the modules: they go with the model wherever it goes"
-    equal(after - before, set(), cause=(bool, notes))
+    equal(after ^ before, set(), cause=(bool, notes))
 
 
 def test_the_search_is_your_own(lesson):

@@ -209,6 +209,7 @@ STARRED = {
     "keyword-only": (lambda x, *, y: [x, y], [1, 2]),
     "args": (lambda x, *rest: [x, rest], [1, 2]),
     "kwargs": (lambda x, **options: [x, options], [1, 2]),
+    "keyword-only and kwargs": (lambda *, y=3, **options: [y, options], [1, 2]),
     "both": (lambda *rest, **options: [rest, options], [1, 2]),
 }
 

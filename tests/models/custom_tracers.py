@@ -34,6 +34,7 @@ def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
     """The path recorded for each node, by the node's name."""
     table = tracer.node_to_originating_module
     holds(
+        # A proxy has an attribute of any name, but it's a proxy again.
         all(isinstance(getattr(key, "op", None), str) for key in table),
         "nodes as the keys of `node_to_originating_module`",
         got=next(iter(table), None),

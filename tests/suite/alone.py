@@ -55,10 +55,9 @@ class Again:
 
     def may_be_green_alone(self, item: pytest.Item, red: pytest.TestReport) -> bool:
         lesson = lesson_of(item) or ""
-        would_come_again = not any(words in str(red.longrepr) for words in ONCE)
         may_be = self.keeps_state.get(lesson, True) and lesson in self.begun
-        is_quick = red.duration < SECONDS
-        return may_be and is_quick and would_come_again and not hasattr(red, "title")
+        is_once = any(words in str(red.longrepr) for words in ONCE)
+        return may_be and not is_once and red.duration < SECONDS and not hasattr(red, "title")
 
     def is_green_alone(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         """Run a test again, on a fresh import of the lesson."""
